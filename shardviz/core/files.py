@@ -1,0 +1,110 @@
+"""Traces as JSON files: a versioned document, checked field by field when it is read. No pickle anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from shardviz.core.errors import FileError, ShardvizError
+from shardviz.core.spec import Spec, parse
+from shardviz.core.trace import Report, Source, Step, Trace
+
+__all__ = ["load", "save", "to_json"]
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class _Story:
+    """A trace as it stands in a file: its spec in the notation, the rest as it is."""
+
+    spec: str
+    source: Source
+    method: str
+    steps: tuple[Step, ...]
+    reported: tuple[Report, ...] = ()
+    torch: _Story | None = None
+    end: str = ""
+
+
+@dataclass(frozen=True)
+class _Document:
+    shardviz: int
+    trace: _Story
+
+
+def save(trace: Trace, path: str | Path) -> Path:
+    """Write a trace as JSON; see `Trace.save`."""
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(to_json(trace))
+    except OSError as error:
+        raise FileError(f"the trace cannot be written to {target}: {error.strerror}") from error
+    return target
+
+
+def load(path: str | Path) -> Trace:
+    """Read a trace that `Trace.save` wrote.
+
+    Raises:
+        FileError: the file cannot be read, is no trace, is cut short, or comes from a later version.
+    """
+    source = Path(path)
+    try:
+        document = source.read_bytes()
+    except OSError as error:
+        raise FileError(f"{source} cannot be read: {error.strerror}") from error
+    try:
+        return from_json(document)
+    except FileError as error:
+        raise FileError(f"{source}: {error}") from error
+
+
+def to_json(trace: Trace) -> bytes:
+    """The trace as a JSON document."""
+    return msgspec.json.format(msgspec.json.encode(_Document(VERSION, _story(trace))), indent=1)
+
+
+def from_json(document: bytes) -> Trace:
+    """Read what `to_json` wrote.
+
+    Raises:
+        FileError: it is no JSON, no trace, or of a later version.
+    """
+    try:
+        version = msgspec.json.decode(document, type=dict[str, msgspec.Raw]).get("shardviz")
+    except msgspec.DecodeError as error:
+        raise FileError(f"not a trace of shardviz, or cut short ({error})") from error
+    if version is None or not bytes(version).isdigit():
+        raise FileError('not a trace of shardviz: a trace is a JSON object with "shardviz" (a version) and "trace"')
+    if int(bytes(version)) > VERSION:
+        raise FileError(f"the trace has version {int(bytes(version))}; this shardviz reads versions up to {VERSION}")
+    try:
+        return _trace(msgspec.json.decode(document, type=_Document).trace)
+    except (msgspec.DecodeError, ShardvizError) as error:
+        raise FileError(f"the trace is not as it should be: {error}") from error
+
+
+def _story(trace: Trace) -> _Story:
+    torch = _story(trace.torch) if trace.torch else None
+    return _Story(str(trace.spec), trace.source, trace.method, trace.steps, trace.reported, torch, trace.end)
+
+
+def _trace(story: _Story) -> Trace:
+    spec = parse(story.spec).with_made_by(story.source.made_by or None)
+    if not story.steps:
+        raise FileError("it has no steps")
+    for step in story.steps:
+        _check(step, spec)
+    torch = _trace(story.torch) if story.torch else None
+    return Trace(spec, story.source, story.method, story.steps, story.reported, torch, story.end)
+
+
+def _check(step: Step, spec: Spec) -> None:
+    if len(step.buffers) != spec.mesh.size:
+        raise FileError(f"step {step.name!r} has {len(step.buffers)} buffers for {spec.mesh.size} ranks")
+    if step.kind == "collective" and len(step.bytes) != spec.mesh.size:
+        raise FileError(f"step {step.name!r} has {len(step.bytes)} byte counts for {spec.mesh.size} ranks")

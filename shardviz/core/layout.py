@@ -1,0 +1,290 @@
+"""Which elements each rank holds, as runs of global indices; the three readings; the index lens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Literal, TypeAlias, get_args
+
+from shardviz.core.errors import ReadingError, SpecError
+from shardviz.core.order import cutting_order, required_order, split_factor
+from shardviz.core.runs import Runs, chunk, length, position_of, runs_text, strided_chunk
+from shardviz.core.spec import Spec
+
+__all__ = ["READINGS", "Layout", "Owner", "RankLayout", "Reading", "layout"]
+
+Reading: TypeAlias = Literal["sharding-order", "left-to-right", "outer-last"]
+READINGS: tuple[Reading, ...] = get_args(Reading)
+
+
+@dataclass(frozen=True)
+class RankLayout:
+    """What one rank holds.
+
+    Attributes:
+        rank: its number.
+        coordinate: its place in the mesh, one number per mesh dimension.
+        shape: elements held, per tensor dimension.
+        offset: global index of the first element held, per tensor dimension; where nothing is held, the dimension's size.
+        runs: per tensor dimension the `(start, stop)` runs of global indices held, in local order. The rank holds the
+            elements whose index lies in the runs of every dimension.
+    """
+
+    rank: int
+    coordinate: tuple[int, ...]
+    shape: tuple[int, ...]
+    offset: tuple[int, ...]
+    runs: tuple[Runs, ...]
+
+    @property
+    def numel(self) -> int:
+        """Number of elements held."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """One place where a global element lives: a rank, its coordinate, and the index in its local tensor.
+
+    `flat` is the position in the local tensor's row-major storage, in elements.
+    """
+
+    rank: int
+    coordinate: tuple[int, ...]
+    local_index: tuple[int, ...]
+    flat: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Every rank's part of one tensor. `layout[rank]` is a rank's; iteration follows the mesh in row-major order.
+
+    Attributes:
+        spec: the question.
+        readings: the reading applied, per tensor dimension.
+        ranks: what each rank holds, in the mesh's order.
+    """
+
+    spec: Spec
+    readings: tuple[Reading, ...]
+    ranks: tuple[RankLayout, ...] = field(repr=False)
+
+    @property
+    def reading(self) -> str:
+        """The reading applied; where tensor dimensions differ, one per dimension that is cut, joined by commas."""
+        cut = [reading for dim, reading in enumerate(self.readings) if self.spec.cuts(dim)]
+        return ", ".join(cut) if len(set(cut)) > 1 else cut[0] if cut else READINGS[0]
+
+    def __getitem__(self, rank: int) -> RankLayout:
+        return self.ranks[self.spec.mesh.position(rank)]
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    def __iter__(self) -> Iterator[RankLayout]:
+        return iter(self.ranks)
+
+    def owners(self, index: Sequence[int]) -> tuple[Owner, ...]:
+        """Every place where a global element lives.
+
+        Args:
+            index: global index, one number per tensor dimension.
+
+        Raises:
+            SpecError: the tensor has no such element.
+
+        Example:
+            >>> from shardviz.core.spec import parse
+            >>> [o.rank for o in layout(parse("[5] on dp=2, tp=2: _S(0, 2), S(0)")).owners((4,))]
+            [3]
+        """
+        _check_index(index, self.spec.shape, "the global tensor")
+        found = []
+        for held in self.ranks:
+            local = tuple(position_of(runs, i) for runs, i in zip(held.runs, index, strict=True))
+            if None not in local:
+                place = tuple(i for i in local if i is not None)
+                found.append(Owner(held.rank, held.coordinate, place, _flat(place, held.shape)))
+        return tuple(found)
+
+    def global_index(self, rank: int, local_index: Sequence[int]) -> tuple[int, ...]:
+        """The global index of a local element.
+
+        Raises:
+            SpecError: the rank is not in the mesh, or holds no such element.
+
+        Example:
+            >>> from shardviz.core.spec import parse
+            >>> layout(parse("[5] on dp=2, tp=2: _S(0, 2), S(0)")).global_index(3, (0,))
+            (4,)
+        """
+        held = self[rank]
+        _check_index(local_index, held.shape, f"the local tensor of rank {rank}")
+        return tuple(_element(runs, i) for runs, i in zip(held.runs, local_index, strict=True))
+
+    @cached_property
+    def text(self) -> str:
+        """The layout in words, one line per rank: what alternative texts and terminals show."""
+        lines = [f"{self.spec} ({self.reading})"]
+        lines += [f"rank {r.rank} {r.coordinate}: {_runs_text(r)}" for r in self.ranks]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def layout(spec: Spec, reading: str = "auto") -> Layout:
+    """Which elements each rank holds.
+
+    Args:
+        spec: the question.
+        reading: how the placements are turned into indices. `"sharding-order"` decodes the split factors into the order in
+            which the mesh dimensions cut (what FSDP2 over TP physically does); `"left-to-right"` applies the placements in
+            mesh order (how torch's `_StridedShard` splits); `"outer-last"` reads all but the leftmost cut first (FSDP2 over
+            a packed weight). `"auto"` chooses per tensor dimension: sharding order where it decodes, else outer-last for a
+            tensor that FSDP2 made, else left to right.
+
+    Returns:
+        The layout of all ranks. Time and memory grow with ranks and runs, never with elements.
+
+    Raises:
+        ReadingError: the asked-for reading does not apply to these placements.
+        SpecError: there is no such reading.
+
+    Example:
+        >>> from shardviz.core.spec import parse
+        >>> for r in layout(parse("[5] on dp=2, tp=2: _S(0, 2), S(0)")):  # tp cuts 012 | 34, then dp cuts each
+        ...     print(r.rank, r.shape, r.offset, r.runs)
+        0 (2,) (0,) (((0, 2),),)
+        1 (1,) (3,) (((3, 4),),)
+        2 (1,) (2,) (((2, 3),),)
+        3 (1,) (4,) (((4, 5),),)
+    """
+    if reading != "auto" and reading not in READINGS:
+        raise SpecError(f"there is no reading {reading!r}; there are auto, {', '.join(READINGS)}")
+    applied = tuple(applied_reading(spec, dim) if reading == "auto" else _named(reading) for dim in range(spec.ndim))
+    tables = [_table(spec, dim, name) for dim, name in enumerate(applied)]
+    ranks = tuple(
+        _rank_layout(
+            spec.shape, rank, coordinate, tuple(table[tuple(coordinate[m] for m in cuts)] for cuts, table in tables)
+        )
+        for rank, coordinate in zip(spec.mesh.ranks, spec.mesh.coordinates, strict=True)
+    )
+    return Layout(spec, applied, ranks)
+
+
+def applied_reading(spec: Spec, tensor_dim: int) -> Reading:
+    """The reading that `auto` chooses for a tensor dimension."""
+    if cutting_order(spec, tensor_dim) is not None:
+        return "sharding-order"
+    if spec.made_by in ("fsdp2", "fsdp2-over-tp") and _outer_last_applies(spec, tensor_dim):
+        return "outer-last"
+    return "left-to-right"
+
+
+def runs_at(spec: Spec, tensor_dim: int, reading: Reading, coordinate: Sequence[int]) -> Runs:
+    """The runs that the rank at a coordinate holds on one tensor dimension: the readable definition of the readings."""
+    whole: Runs = ((0, spec.shape[tensor_dim]),) if spec.shape[tensor_dim] else ()
+    match reading:
+        case "sharding-order":
+            return _in_order(spec, required_order(spec, tensor_dim), coordinate, whole)
+        case "left-to-right":
+            return _left_to_right(spec, spec.cuts(tensor_dim), coordinate, whole)
+        case "outer-last":
+            return _outer_last(spec, tensor_dim, coordinate, whole)
+
+
+def _in_order(spec: Spec, order: Sequence[int], coordinate: Sequence[int], runs: Runs) -> Runs:
+    for mesh_dim in order:
+        runs = chunk(runs, spec.mesh.sizes[mesh_dim], coordinate[mesh_dim])
+    return runs
+
+
+def _left_to_right(spec: Spec, cuts: Sequence[int], coordinate: Sequence[int], runs: Runs) -> Runs:
+    for mesh_dim in cuts:
+        runs = strided_chunk(runs, split_factor(spec, mesh_dim), spec.mesh.sizes[mesh_dim], coordinate[mesh_dim])
+    return runs
+
+
+def _outer_last(spec: Spec, tensor_dim: int, coordinate: Sequence[int], runs: Runs) -> Runs:
+    cuts = spec.cuts(tensor_dim)
+    if not cuts:
+        return runs
+    if not _outer_last_applies(spec, tensor_dim):
+        outer = spec.placements[cuts[0]]
+        later = math.prod(spec.mesh.sizes[m] for m in cuts[1:])
+        raise ReadingError(
+            f"outer-last does not apply to tensor dimension {tensor_dim} of {spec}: {outer} on mesh dimension "
+            f"{spec.mesh.names[cuts[0]]!r} has split factor {split_factor(spec, cuts[0])}, and FSDP2 over the later cuts "
+            f"would have {later}"
+        )
+    inner = Spec(
+        spec.shape,
+        spec.mesh,
+        [p if m in cuts[1:] else "R" for m, p in enumerate(spec.placements)],
+    )
+    order = cutting_order(inner, tensor_dim)
+    if order is not None:
+        runs = _in_order(inner, order, coordinate, runs)
+    else:
+        runs = _left_to_right(inner, cuts[1:], coordinate, runs)
+    return chunk(runs, spec.mesh.sizes[cuts[0]], coordinate[cuts[0]])
+
+
+def _outer_last_applies(spec: Spec, tensor_dim: int) -> bool:
+    cuts = spec.cuts(tensor_dim)
+    later = math.prod(spec.mesh.sizes[m] for m in cuts[1:])
+    return bool(cuts) and split_factor(spec, cuts[0]) == later
+
+
+def _table(spec: Spec, dim: int, reading: Reading) -> tuple[tuple[int, ...], dict[tuple[int, ...], Runs]]:
+    """The cutting mesh dimensions, and the runs for every combination of coordinates on them: the other ones do not matter."""
+    cuts = spec.cuts(dim)
+    table = {}
+    for place in product(*(range(spec.mesh.sizes[m]) for m in cuts)):
+        coordinate = [0] * spec.mesh.ndim
+        for mesh_dim, index in zip(cuts, place, strict=True):
+            coordinate[mesh_dim] = index
+        table[place] = runs_at(spec, dim, reading, coordinate)
+    return cuts, table
+
+
+def _rank_layout(shape: tuple[int, ...], rank: int, coordinate: tuple[int, ...], runs: tuple[Runs, ...]) -> RankLayout:
+    sizes = tuple(length(held) for held in runs)
+    offset = tuple(held[0][0] if held else size for held, size in zip(runs, shape, strict=True))
+    return RankLayout(rank, coordinate, sizes, offset, runs)
+
+
+def _named(reading: str) -> Reading:
+    return next(name for name in READINGS if name == reading)
+
+
+def _check_index(index: Sequence[int], shape: tuple[int, ...], where: str) -> None:
+    if len(index) != len(shape) or any(not 0 <= i < size for i, size in zip(index, shape, strict=False)):
+        raise SpecError(f"{where} has shape {shape}, so there is no element {tuple(index)}")
+
+
+def _flat(index: Sequence[int], shape: Sequence[int]) -> int:
+    flat = 0
+    for i, size in zip(index, shape, strict=True):
+        flat = flat * size + i
+    return flat
+
+
+def _element(runs: Runs, position: int) -> int:
+    for start, stop in runs:
+        if position < stop - start:
+            return start + position
+        position -= stop - start
+    raise AssertionError("the position was checked against the shape")
+
+
+def _runs_text(held: RankLayout) -> str:
+    if not held.numel:
+        return "nothing"
+    if not held.runs:
+        return "the scalar"
+    return " x ".join(runs_text(runs) for runs in held.runs)

@@ -1,0 +1,73 @@
+"""The four placements: how one mesh dimension holds a tensor."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from shardviz.core.errors import SpecError
+
+__all__ = ["Partial", "Placement", "Replicate", "Shard", "StridedShard"]
+
+
+@dataclass(frozen=True, slots=True)
+class Replicate:
+    """Every rank of the mesh dimension holds the whole of what reaches it."""
+
+    def __str__(self) -> str:
+        return "R"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Tensor dimension `dim` is cut into as many chunks as the mesh dimension has ranks.
+
+    Args:
+        dim: tensor dimension; a negative one counts from the last (a `Spec` normalises it).
+    """
+
+    dim: int
+
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
+
+@dataclass(frozen=True, slots=True)
+class StridedShard:
+    """Tensor dimension `dim` is cut after `split_factor` later cuts (torch's `_StridedShard`).
+
+    FSDP2 over tensor parallelism makes it: the parameter is already cut by `tp`, and `dp`, which stands to the left of
+    `tp` in the mesh, cuts what is left. The split factor says how many pieces the dimension was in before this cut.
+
+    Args:
+        dim: tensor dimension; a negative one counts from the last (a `Spec` normalises it).
+        split_factor: number of pieces, 1 or more; 1 is a plain cut.
+
+    Raises:
+        SpecError: the split factor is below 1.
+    """
+
+    dim: int
+    split_factor: int
+
+    def __post_init__(self) -> None:
+        if self.split_factor < 1:
+            raise SpecError(f"{self}: a split factor is the number of pieces to cut into, so 1 or more")
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """Every rank of the mesh dimension holds an addend of the whole; `op` reduces them.
+
+    Args:
+        op: name of the reduction, such as `"sum"`, `"avg"`, `"max"`, `"min"` or `"product"`.
+    """
+
+    op: str = "sum"
+
+    def __str__(self) -> str:
+        return f"P({self.op})"
+
+
+Placement: TypeAlias = Replicate | Shard | StridedShard | Partial

@@ -1,0 +1,196 @@
+"""The question: a global shape, a mesh, and one placement per mesh dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from shardviz.core import notation
+from shardviz.core.errors import SpecError
+from shardviz.core.mesh import Mesh
+from shardviz.core.placements import Partial, Placement, Replicate, Shard, StridedShard
+
+__all__ = ["MADE_BY", "Spec", "parse"]
+
+MADE_BY = ("fsdp2-over-tp", "fsdp2", "distribute_tensor", "redistribute", "from_local")
+"""How a real tensor of a spec can come into being, in order of preference."""
+
+
+@dataclass(frozen=True, init=False)
+class Spec:
+    """How one tensor is sharded: its global shape, the mesh, and one placement per mesh dimension.
+
+    Args:
+        shape: the global shape, one size in elements per tensor dimension; `()` is a 0-dimensional tensor.
+        mesh: a `Mesh`, or what makes one: `{"dp": 2, "tp": 2}`, or sizes alone.
+        placements: placements in the notation (`"_S(0, 2), S(0)"`), or a sequence of placements: shardviz's, torch's, or
+            texts; one per mesh dimension.
+        made_by: how the tensor came to be (one of `MADE_BY`), where that is known. It is no part of the question: two specs
+            that differ in it are equal.
+
+    Raises:
+        SpecError: sizes that are negative or no integers, another number of placements than of mesh dimensions, or a
+            placement on a tensor dimension that the shape does not have.
+        NotationError: text that is not in the notation.
+
+    Example:
+        >>> spec = Spec((15, 5), mesh={"dp": 2, "tp": 2}, placements="_S(0, 2), S(-2)")
+        >>> print(spec)  # dimension -2 of 2 is dimension 0
+        [15, 5] on dp=2, tp=2: _S(0, 2), S(0)
+        >>> spec.numel  # 75 = 15 * 5
+        75
+        >>> parse(str(spec)) == spec
+        True
+    """
+
+    shape: tuple[int, ...]
+    mesh: Mesh
+    placements: tuple[Placement, ...]
+    made_by: str | None = field(compare=False)
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        mesh: Mesh | Mapping[str, int] | Sequence[int],
+        placements: str | Sequence[Any],
+        made_by: str | None = None,
+    ) -> None:
+        sizes = tuple(shape)
+        for dim, size in enumerate(sizes):
+            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+                raise SpecError(
+                    f"tensor dimension {dim} has size {size!r}: a size is a whole number of elements, 0 or more"
+                )
+        if made_by is not None and made_by not in MADE_BY:
+            raise SpecError(f"made_by={made_by!r}: one of {', '.join(MADE_BY)}")
+        grid = mesh if isinstance(mesh, Mesh) else Mesh(mesh)
+        object.__setattr__(self, "shape", sizes)
+        object.__setattr__(self, "mesh", grid)
+        object.__setattr__(self, "placements", _placements(placements, grid, len(sizes)))
+        object.__setattr__(self, "made_by", made_by)
+
+    @classmethod
+    def of(cls, dtensor: Any) -> Spec:
+        """Read the spec of a live DTensor; torch is not imported, only attributes are read.
+
+        Args:
+            dtensor: a `torch.distributed.tensor.DTensor`, or a parameter that holds one.
+
+        Raises:
+            SpecError: the object has no placements on a device mesh.
+        """
+        try:
+            device_mesh, placements, shape = dtensor.device_mesh, dtensor.placements, tuple(dtensor.shape)
+        except AttributeError:
+            raise SpecError(
+                f"a DTensor was expected, with a shape, a device mesh and placements; got {type(dtensor).__name__}"
+            ) from None
+        sizes = tuple(device_mesh.mesh.shape)
+        names = device_mesh.mesh_dim_names or tuple(f"dim{i}" for i in range(len(sizes)))
+        mesh = Mesh(dict(zip(names, sizes, strict=True)), device_mesh.mesh.flatten().tolist())
+        return cls(shape, mesh, placements)
+
+    @property
+    def ndim(self) -> int:
+        """Number of tensor dimensions."""
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        """Number of elements of the global tensor."""
+        return math.prod(self.shape)
+
+    def cuts(self, tensor_dim: int) -> tuple[int, ...]:
+        """The mesh dimensions that cut a tensor dimension, from left to right."""
+        return tuple(
+            mesh_dim
+            for mesh_dim, placement in enumerate(self.placements)
+            if isinstance(placement, Shard | StridedShard) and placement.dim == tensor_dim
+        )
+
+    @property
+    def partial_dims(self) -> tuple[int, ...]:
+        """The mesh dimensions over which a reduction is pending."""
+        return tuple(mesh_dim for mesh_dim, placement in enumerate(self.placements) if isinstance(placement, Partial))
+
+    def with_made_by(self, made_by: str | None) -> Spec:
+        """The same spec with another origin."""
+        return replace(self, made_by=made_by)
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.shape))}] on {self.mesh}: {', '.join(map(str, self.placements))}"
+
+
+def parse(text: str) -> Spec:
+    """Read a spec from its notation.
+
+    Args:
+        text: `[shape] on name=size, …: placement, …`, the mesh dimensions optionally followed by `(ranks 4-7)`. Placements as
+            torch prints them, short or long (`S(0)`, `_StridedShard(dim=0, sf=2)`, `R`, `Partial(sum)`), or in its order
+            notation (`S(0)[1]S(0)[0]`).
+
+    Raises:
+        NotationError: the text cannot be read; the message shows where.
+        SpecError: it can be read but describes no sharded tensor.
+
+    Example:
+        >>> parse("[5] on dp=2, tp=2: _StridedShard(dim=0, sf=2), Shard(dim=0)").placements
+        (StridedShard(dim=0, split_factor=2), Shard(dim=0))
+        >>> print(parse("[5] on dp=2, tp=2: S(0)[1]S(0)[0]"))  # tp cuts first
+        [5] on dp=2, tp=2: _S(0, 2), S(0)
+    """
+    shape, names, sizes, ranks, placements = notation.read_spec(text)
+    mesh = Mesh(dict(zip(names, sizes, strict=True)) if names else sizes, ranks)
+    return Spec(shape, mesh, notation.encode_order(placements, mesh.sizes, text))
+
+
+def _placements(given: str | Sequence[Any], mesh: Mesh, ndim: int) -> tuple[Placement, ...]:
+    if isinstance(given, str):
+        ordered = notation.read_placements(given)
+        placements = (
+            notation.encode_order(ordered, mesh.sizes, given)
+            if len(ordered) == mesh.ndim
+            else tuple(p.placement for p in ordered)
+        )
+    else:
+        placements = tuple(_placement(item) for item in given)
+    if len(placements) != mesh.ndim:
+        raise SpecError(
+            f"{len(placements)} placements for {mesh.ndim} mesh dimensions ({mesh}): give one placement per mesh dimension"
+        )
+    return tuple(_normalised(placement, name, ndim) for placement, name in zip(placements, mesh.names, strict=True))
+
+
+def _placement(item: Any) -> Placement:
+    """A placement from shardviz's own, from text, or from torch's (known by their class names: torch is not imported)."""
+    if isinstance(item, Replicate | Shard | StridedShard | Partial):
+        return item
+    if isinstance(item, str):
+        found = notation.read_placements(item)
+        if len(found) != 1:
+            raise SpecError(f"{item!r} is {len(found)} placements; in a sequence each item is one")
+        return found[0].placement
+    match type(item).__name__:
+        case "Replicate":
+            return Replicate()
+        case "Shard":
+            return Shard(int(item.dim))
+        case "_StridedShard":
+            return StridedShard(int(item.dim), int(item.split_factor))
+        case "Partial" | "_MaskPartial":
+            return Partial(str(item.reduce_op))
+    raise SpecError(f"{item!r} is no placement: Replicate, Shard, StridedShard (torch's _StridedShard) or Partial")
+
+
+def _normalised(placement: Placement, name: str, ndim: int) -> Placement:
+    if isinstance(placement, Replicate | Partial):
+        return placement
+    if not -ndim <= placement.dim < ndim:
+        allowed = f"0 to {ndim - 1} (or {-ndim} to -1)" if ndim else "none: a 0-dimensional tensor cannot be cut"
+        raise SpecError(
+            f"{placement} on mesh dimension {name!r}: the tensor has {ndim} dimensions, so tensor dimension "
+            f"{placement.dim} does not exist; right would be {allowed}"
+        )
+    return replace(placement, dim=placement.dim % ndim)
