@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from shardviz.core.errors import SpecError
 from shardviz.core.layout import Layout
+from shardviz.core.runs import Runs, length, runs_text
 from shardviz.core.trace import Buffer, Report, Trace, buffer_text, start, whole_buffer
 
 __all__ = ["Comparison", "Difference", "compare", "disagreements"]
@@ -82,7 +83,7 @@ def compare(first: Layout | Trace, second: Layout | Trace) -> Comparison:
 def disagreements(trace: Trace, predicted: Layout) -> tuple[Difference, ...]:
     """Everything on which a recorded run's answers part: predicted, held, reported, and the two reconstructions."""
     ranks = trace.ranks
-    found = list(_buffers(ranks, start(predicted), trace.held, ("arithmetic", "what it holds")))
+    found = list(_buffers(ranks, start(predicted), trace.held, ("arithmetic", "the recorded run")))
     for rank, buffer, report in zip(ranks, trace.held, trace.reported, strict=False):
         sentence = report_difference(trace.spec.shape, buffer, report)
         if sentence:
@@ -96,34 +97,53 @@ def disagreements(trace: Trace, predicted: Layout) -> tuple[Difference, ...]:
 def report_difference(shape: Sequence[int], held: Buffer, report: Report) -> str:
     """How torch's report differs from what a rank holds, or "": "holds nothing; torch reports row 8"."""
     if report.error:
-        return f"holds {place_text(shape, held.shape, _offset(shape, held))}; torch reports nothing but {report.error}"
-    offset = _offset(shape, held)
-    if held.cells is None and (held.shape, offset) == (report.shape, report.offset):
+        return f"holds {held_text(shape, held)}; torch reports nothing but {report.error}"
+    if _agrees(shape, held, report):
         return ""
-    mine, theirs = place_text(shape, held.shape, offset), place_text(shape, report.shape, report.offset)
+    mine, theirs = held_text(shape, held), place_text(shape, report.shape, report.offset)
     if mine == theirs == "nothing":
-        return f"holds nothing at offset {_numbers(offset)}; torch reports nothing at offset {_numbers(report.offset)}"
-    if mine == theirs:
-        mine, theirs = (f"shape {s} at {o}" for s, o in ((held.shape, offset), (report.shape, report.offset)))
+        theirs = f"shape ({_numbers(report.shape)}) at offset ({_numbers(report.offset)})"
+        return f"holds nothing, shape ({_numbers(held.shape)}); torch reports {theirs}"
+    if any(len(runs) > 1 for runs in held.axes):  # a shape and an offset cannot say which rows
+        theirs = f"shape ({_numbers(report.shape)}) from ({_numbers(report.offset)})"
     return f"holds {mine}; torch reports {theirs}"
+
+
+def held_text(shape: Sequence[int], held: Buffer) -> str:
+    """What a rank holds, in words: "row 8", "rows 0 1 5", "rows 0-3, columns 2-4", "nothing"."""
+    if not held.numel:
+        return "nothing"
+    if held.cells is not None:
+        return buffer_text(held)
+    return _axes_text(shape, held.axes)
 
 
 def place_text(shape: Sequence[int], local_shape: Sequence[int], offset: Sequence[int]) -> str:
     """A shard by its shape and offset, in words: "row 8", "rows 4-7", "rows 0-3, columns 2-4", "nothing"."""
     if not math.prod(local_shape):
         return "nothing"
-    names = ["row", "column", *(f"index of dimension {d}:" for d in range(2, len(shape)))]
+    return _axes_text(shape, [((first, first + size),) for first, size in zip(offset, local_shape, strict=True)])
+
+
+def _axes_text(shape: Sequence[int], axes: Sequence[Runs]) -> str:
+    """Runs per dimension, in words; dimensions that are whole are left out where another is not."""
     parts = []
-    for name, size, count, first in zip(names, shape, local_shape, offset, strict=False):
-        if count == size and first == 0 and len(shape) > 1:
+    for dim, (size, runs) in enumerate(zip(shape, axes, strict=True)):
+        if runs == ((0, size),) and len(shape) > 1:
             continue
-        plural = name if count == 1 or name.endswith(":") else f"{name}s"
-        parts.append(f"{plural} {first}" if count == 1 else f"{plural} {first}-{first + count - 1}")
+        name = ("row", "column")[dim] if dim < 2 else f"index of dimension {dim}"
+        plural = "" if length(runs) == 1 else "s" if dim < 2 else ":"
+        parts.append(f"{name}{plural} {runs_text(runs)}")
     return ", ".join(parts) or ("everything" if shape else "the scalar")
 
 
-def _offset(shape: Sequence[int], held: Buffer) -> tuple[int, ...]:
-    return tuple(runs[0][0] if runs else size for runs, size in zip(held.axes, shape, strict=False))
+def _agrees(shape: Sequence[int], held: Buffer, report: Report) -> bool:
+    """Whether a report fits what is held; of an empty dimension the offset is the dimension's size."""
+    if held.cells is not None or held.shape != report.shape:
+        return False
+    if not held.numel:  # where nothing is held, the other dimensions' offsets cannot be read off
+        return all(first == size for first, size, count in zip(report.offset, shape, held.shape, strict=True) if not count)
+    return all(runs[0][0] == first for runs, first in zip(held.axes, report.offset, strict=True))
 
 
 def _name(answer: Layout | Trace) -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 
 from shardviz.core.errors import FileError, ShardvizError
+from shardviz.core.runs import Runs, length
 from shardviz.core.spec import Spec, parse
-from shardviz.core.trace import Report, Source, Step, Trace
+from shardviz.core.trace import Buffer, Report, Source, Step, Trace
 
 __all__ = ["load", "save", "to_json"]
 
@@ -76,15 +77,15 @@ def from_json(document: bytes) -> Trace:
     """
     try:
         version = msgspec.json.decode(document, type=dict[str, msgspec.Raw]).get("shardviz")
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise FileError(f"not a trace of shardviz, or cut short ({error})") from error
-    if version is None or not bytes(version).isdigit():
+    if version is None or not bytes(version).isdigit() or len(bytes(version)) > 9:
         raise FileError('not a trace of shardviz: a trace is a JSON object with "shardviz" (a version) and "trace"')
     if int(bytes(version)) > VERSION:
         raise FileError(f"the trace has version {int(bytes(version))}; this shardviz reads versions up to {VERSION}")
     try:
         return _trace(msgspec.json.decode(document, type=_Document).trace)
-    except (msgspec.DecodeError, ShardvizError) as error:
+    except (msgspec.DecodeError, RecursionError, ShardvizError) as error:
         raise FileError(f"the trace is not as it should be: {error}") from error
 
 
@@ -108,3 +109,22 @@ def _check(step: Step, spec: Spec) -> None:
         raise FileError(f"step {step.name!r} has {len(step.buffers)} buffers for {spec.mesh.size} ranks")
     if step.kind == "collective" and len(step.bytes) != spec.mesh.size:
         raise FileError(f"step {step.name!r} has {len(step.bytes)} byte counts for {spec.mesh.size} ranks")
+    for rank, buffer in zip(spec.mesh.ranks, step.buffers, strict=True):
+        if not _can_be(buffer, spec):
+            raise FileError(f"step {step.name!r}: the runs of rank {rank} fill no buffer of shape {buffer.shape} of {spec}")
+
+
+def _can_be(buffer: Buffer, spec: Spec) -> bool:
+    """Whether a buffer's runs are slots of the spec's tensor, and as many as its shape says."""
+    if any(size < 0 for size in buffer.shape):
+        return False
+    if buffer.cells is not None:
+        return length(buffer.cells) == buffer.numel and _are_slots(buffer.cells, spec.numel)
+    if len(buffer.axes) != spec.ndim or len(buffer.shape) != spec.ndim:
+        return False
+    sizes = tuple(map(length, buffer.axes))
+    return (sizes == buffer.shape or not buffer.numel) and all(map(_are_slots, buffer.axes, spec.shape))
+
+
+def _are_slots(runs: Runs, size: int) -> bool:
+    return all(start < stop and (start >= 0 or stop in (0, -1)) and stop <= size for start, stop in runs)

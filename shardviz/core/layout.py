@@ -168,9 +168,7 @@ def layout(spec: Spec, reading: str = "auto") -> Layout:
     applied = tuple(applied_reading(spec, dim) if reading == "auto" else _named(reading) for dim in range(spec.ndim))
     tables = [_table(spec, dim, name) for dim, name in enumerate(applied)]
     ranks = tuple(
-        _rank_layout(
-            spec.shape, rank, coordinate, tuple(table[tuple(coordinate[m] for m in cuts)] for cuts, table in tables)
-        )
+        _rank_layout(spec.shape, rank, coordinate, tuple(table[tuple(coordinate[m] for m in cuts)] for cuts, table in tables))
         for rank, coordinate in zip(spec.mesh.ranks, spec.mesh.coordinates, strict=True)
     )
     return Layout(spec, applied, ranks)
@@ -227,11 +225,10 @@ def _outer_last(spec: Spec, tensor_dim: int, coordinate: Sequence[int], runs: Ru
         [p if m in cuts[1:] else "R" for m, p in enumerate(spec.placements)],
     )
     order = cutting_order(inner, tensor_dim)
-    if order is not None:
-        runs = _in_order(inner, order, coordinate, runs)
-    else:
-        runs = _left_to_right(inner, cuts[1:], coordinate, runs)
-    return chunk(runs, spec.mesh.sizes[cuts[0]], coordinate[cuts[0]])
+    inner_runs = (
+        _left_to_right(inner, cuts[1:], coordinate, runs) if order is None else _in_order(inner, order, coordinate, runs)
+    )
+    return chunk(inner_runs, spec.mesh.sizes[cuts[0]], coordinate[cuts[0]])
 
 
 def _outer_last_applies(spec: Spec, tensor_dim: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,17 +52,13 @@ class Mesh:
         if not counts:
             raise SpecError("a mesh needs at least one dimension, such as {'dp': 2}")
         for name, count in zip(names, counts, strict=True):
-            if not name.isidentifier():
-                raise SpecError(
-                    f"mesh dimension {name!r}: a name is letters, digits and underscores, such as 'dp' or 'tp'"
-                )
+            if not (name.isidentifier() and re.fullmatch(r"\w+", name)):  # Python's names have a few more characters
+                raise SpecError(f"mesh dimension {name!r}: a name is letters, digits and underscores, such as 'dp' or 'tp'")
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise SpecError(f"mesh dimension {name}={count!r}: its size is a whole number of ranks, 1 or more")
         total = math.prod(counts)
         if total > LARGEST:
-            raise SpecError(
-                f"a mesh of {' x '.join(map(str, counts))} has {total} ranks; at most {LARGEST} can be described"
-            )
+            raise SpecError(f"a mesh of {' x '.join(map(str, counts))} has {total} ranks; at most {LARGEST} can be described")
         members = tuple(range(total)) if ranks is None else tuple(ranks)
         if len(members) != total:
             shape = " x ".join(map(str, counts))

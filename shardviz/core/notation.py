@@ -12,8 +12,9 @@ from shardviz.core.placements import Partial, Placement, Replicate, Shard, Strid
 
 __all__ = ["OrderedPlacement", "encode_order", "read_placements", "read_spec"]
 
+MOST_DIGITS = 100
 EXAMPLE = "[5] on dp=2, tp=2: _S(0, 2), S(0)"
-_TOKEN = re.compile(r"\s*(?:(?P<number>-?\d+)|(?P<name>[A-Za-z_]\w*)|(?P<mark>[\[\](),:=-]))")
+_TOKEN = re.compile(r"\s*(?:(?P<number>-?\d+)|(?P<name>[^\W\d]\w*)|(?P<mark>[\[\](),:=-]))")
 _RUN_TOGETHER = re.compile(r"R+")  # torch's order notation writes replicas side by side: RRS(0)
 
 
@@ -81,9 +82,7 @@ def read_placements(text: str) -> tuple[OrderedPlacement, ...]:
     return _Reader(text).placements()
 
 
-def encode_order(
-    placements: tuple[OrderedPlacement, ...], mesh_sizes: tuple[int, ...], text: str
-) -> tuple[Placement, ...]:
+def encode_order(placements: tuple[OrderedPlacement, ...], mesh_sizes: tuple[int, ...], text: str) -> tuple[Placement, ...]:
     """Turn torch's order notation into strided shards: a cut's split factor is the product of the sizes of the later mesh
     dimensions that cut before it.
 
@@ -170,6 +169,11 @@ class _Reader:
         token = self.next()
         if token.kind != "number":
             self.fail(token, why)
+        return self.value(token)
+
+    def value(self, token: _Token) -> int:
+        if len(token.text) > MOST_DIGITS:
+            self.fail(token, f"a number has at most {MOST_DIGITS} digits")
         return int(token.text)
 
     def numbers(self, closing: str) -> tuple[int, ...]:
@@ -191,7 +195,7 @@ class _Reader:
             last = first
             # "4-7" is read as the number 4 followed by the number -7.
             if self.peek().kind == "number" and self.peek().text.startswith("-"):
-                last = -int(self.next().text)
+                last = -self.value(self.next())
             if not first <= last < first + LARGEST:
                 self.fail(self.tokens[self.at - 1], f"a range of ranks goes up, by at most {LARGEST}")
             members.extend(range(first, last + 1))
@@ -273,6 +277,8 @@ class _Reader:
                 self.fail(token, f"{word.text} takes {places} arguments")
             if token.kind not in ("number", "name"):
                 self.fail(token, f"an argument of {word.text} was expected")
+            if values[place] is not None:
+                self.fail(token, f"{word.text} is given the same argument twice")
             values[place] = token
             place += 1
             if self.peek().text != ",":
@@ -286,7 +292,7 @@ class _Reader:
             self.fail(self.tokens[self.at - 1], f"{word.text} lacks an argument: {_FORMS[word.text]}")
         if token.kind != "number":
             self.fail(token, f"a whole number was expected: {_FORMS[word.text]}")
-        return int(token.text)
+        return self.value(token)
 
 
 _FORMS = {
@@ -302,6 +308,4 @@ _PLACES = {
 
 def _error(why: str, text: str, position: int) -> NotationError:
     found = repr(text[position : position + 12]) if position < len(text) else "the end"
-    return NotationError(
-        f"{why}; found {found} at position {position} of {text!r} (right would be: {EXAMPLE})", text, position
-    )
+    return NotationError(f"{why}; found {found} at position {position} of {text!r} (right would be: {EXAMPLE})", text, position)

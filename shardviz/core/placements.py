@@ -1,5 +1,6 @@
 """The four placements: how one mesh dimension holds a tensor."""
 
+import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -22,9 +23,15 @@ class Shard:
 
     Args:
         dim: tensor dimension; a negative one counts from the last (a `Spec` normalises it).
+
+    Raises:
+        SpecError: the tensor dimension is no whole number.
     """
 
     dim: int
+
+    def __post_init__(self) -> None:
+        _check_whole(self, self.dim)
 
     def __str__(self) -> str:
         return f"S({self.dim})"
@@ -42,13 +49,15 @@ class StridedShard:
         split_factor: number of pieces, 1 or more; 1 is a plain cut.
 
     Raises:
-        SpecError: the split factor is below 1.
+        SpecError: the tensor dimension or the split factor is no whole number, or the split factor is below 1.
     """
 
     dim: int
     split_factor: int
 
     def __post_init__(self) -> None:
+        _check_whole(self, self.dim)
+        _check_whole(self, self.split_factor)
         if self.split_factor < 1:
             raise SpecError(f"{self}: a split factor is the number of pieces to cut into, so 1 or more")
 
@@ -62,12 +71,24 @@ class Partial:
 
     Args:
         op: name of the reduction, such as `"sum"`, `"avg"`, `"max"`, `"min"` or `"product"`.
+
+    Raises:
+        SpecError: the name is no word.
     """
 
     op: str = "sum"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.op, str) or not re.fullmatch(r"[A-Za-z_]\w*", self.op):
+            raise SpecError(f"Partial({self.op!r}): a pending reduction is named, such as 'sum', 'avg' or 'max'")
 
     def __str__(self) -> str:
         return f"P({self.op})"
 
 
 Placement: TypeAlias = Replicate | Shard | StridedShard | Partial
+
+
+def _check_whole(placement: Placement, number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise SpecError(f"{placement}: {number!r} is no whole number; a tensor dimension and a split factor are")

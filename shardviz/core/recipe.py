@@ -118,7 +118,7 @@ def _gather(layout: Layout, dim: int, mesh_dim: int, held: list[Runs]) -> list[O
 
 
 def payload(shape: Sequence[int], itemsize: int, members: int) -> int:
-    """Bytes that a rank sends in an all-gather among `members` ranks: its buffer to each of the others, or as much in a ring."""
+    """Bytes that a rank sends in an all-gather among `members` ranks: its buffer to each of the others (so does a ring)."""
     return (members - 1) * math.prod(shape) * itemsize
 
 

@@ -60,9 +60,7 @@ class Spec:
         sizes = tuple(shape)
         for dim, size in enumerate(sizes):
             if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-                raise SpecError(
-                    f"tensor dimension {dim} has size {size!r}: a size is a whole number of elements, 0 or more"
-                )
+                raise SpecError(f"tensor dimension {dim} has size {size!r}: a size is a whole number of elements, 0 or more")
         if made_by is not None and made_by not in MADE_BY:
             raise SpecError(f"made_by={made_by!r}: one of {', '.join(MADE_BY)}")
         grid = mesh if isinstance(mesh, Mesh) else Mesh(mesh)
@@ -111,9 +109,13 @@ class Spec:
         )
 
     @property
-    def partial_dims(self) -> tuple[int, ...]:
-        """The mesh dimensions over which a reduction is pending."""
-        return tuple(mesh_dim for mesh_dim, placement in enumerate(self.placements) if isinstance(placement, Partial))
+    def pending_dims(self) -> tuple[int, ...]:
+        """The mesh dimensions over which a reduction is pending; on a mesh dimension of size 1 the addend is the value."""
+        return tuple(
+            mesh_dim
+            for mesh_dim, placement in enumerate(self.placements)
+            if isinstance(placement, Partial) and self.mesh.sizes[mesh_dim] > 1
+        )
 
     def with_made_by(self, made_by: str | None) -> Spec:
         """The same spec with another origin."""
@@ -148,14 +150,11 @@ def parse(text: str) -> Spec:
 
 def _placements(given: str | Sequence[Any], mesh: Mesh, ndim: int) -> tuple[Placement, ...]:
     if isinstance(given, str):
-        ordered = notation.read_placements(given)
-        placements = (
-            notation.encode_order(ordered, mesh.sizes, given)
-            if len(ordered) == mesh.ndim
-            else tuple(p.placement for p in ordered)
-        )
+        ordered, text = notation.read_placements(given), given
     else:
-        placements = tuple(_placement(item) for item in given)
+        ordered = tuple(_placement(item) for item in given)
+        text = ", ".join(map(str, given))
+    placements = notation.encode_order(ordered, mesh.sizes, text)
     if len(placements) != mesh.ndim:
         raise SpecError(
             f"{len(placements)} placements for {mesh.ndim} mesh dimensions ({mesh}): give one placement per mesh dimension"
@@ -163,15 +162,19 @@ def _placements(given: str | Sequence[Any], mesh: Mesh, ndim: int) -> tuple[Plac
     return tuple(_normalised(placement, name, ndim) for placement, name in zip(placements, mesh.names, strict=True))
 
 
-def _placement(item: Any) -> Placement:
+def _placement(item: Any) -> notation.OrderedPlacement:
     """A placement from shardviz's own, from text, or from torch's (known by their class names: torch is not imported)."""
-    if isinstance(item, Replicate | Shard | StridedShard | Partial):
-        return item
     if isinstance(item, str):
         found = notation.read_placements(item)
         if len(found) != 1:
             raise SpecError(f"{item!r} is {len(found)} placements; in a sequence each item is one")
-        return found[0].placement
+        return found[0]
+    return notation.OrderedPlacement(_plain_placement(item), None, 0)
+
+
+def _plain_placement(item: Any) -> Placement:
+    if isinstance(item, Replicate | Shard | StridedShard | Partial):
+        return item
     match type(item).__name__:
         case "Replicate":
             return Replicate()

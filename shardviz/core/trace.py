@@ -16,9 +16,9 @@ from shardviz.core.spec import Spec
 __all__ = ["Buffer", "Report", "Source", "Step", "Trace", "buffer_text", "start", "whole_buffer"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Buffer:
-    """What one rank's buffer contains, in local order.
+    """What one rank's buffer contains, in local order. Buffers of one shape without any element are equal.
 
     Attributes:
         axes: per tensor dimension the runs of global indices along it; slots of padding are runs that end at 0. A slot of the
@@ -38,6 +38,21 @@ class Buffer:
     def numel(self) -> int:
         """Number of slots, padding included."""
         return math.prod(self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Buffer):
+            return NotImplemented
+        return (self.shape, self.pending, self._content) == (other.shape, other.pending, other._content)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.pending, self._content))
+
+    @property
+    def _content(self) -> tuple[Runs, ...] | Runs | None:
+        """What tells buffers of one shape apart: nothing, where there are no elements in them."""
+        if self.cells is not None:
+            return None if all(map(is_padding, self.cells)) else self.cells
+        return None if any(all(map(is_padding, runs)) for runs in self.axes) else self.axes
 
     def flat_runs(self, global_shape: Sequence[int]) -> Iterable[Run]:
         """The slots as runs of flat global indices (row-major over `global_shape`), in the buffer's row-major order.
@@ -120,9 +135,7 @@ class Source:
             >>> Source("predicted").text
             'predicted'
         """
-        parts = [
-            f"{self.answer} by {self.ranks} {self.backend} rank{'s' * (self.ranks != 1)}" if self.ranks else self.answer
-        ]
+        parts = [f"{self.answer} by {self.ranks} {self.backend} rank{'s' * (self.ranks != 1)}" if self.ranks else self.answer]
         if self.torch:
             parts.append(f"torch {self.torch}")
         if self.made_by:
@@ -220,9 +233,7 @@ class Trace:
 
 def start(layout: Layout) -> tuple[Buffer, ...]:
     """The buffers of a story's first step: what each rank holds by a layout."""
-    pending = tuple(
-        m for m in layout.spec.partial_dims if layout.spec.mesh.sizes[m] > 1
-    )  # an addend alone is the value
+    pending = layout.spec.pending_dims
     return tuple(Buffer(held.runs, held.shape, pending=pending) for held in layout)
 
 

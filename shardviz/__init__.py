@@ -1,0 +1,64 @@
+"""See how PyTorch shards a tensor: which rank holds which element, where the padding went, how the pieces come together.
+
+The nouns, each where it lives:
+
+- `Spec`, `Mesh` and the placements (`core`): the question; `parse` reads it from its notation.
+- `layout`, `unshuffle`, `compare` (`core`): what arithmetic says each rank holds, how the ranks put a tensor back together,
+  and what differs between two answers.
+- `Ranks` (`ranks`): real ranks; `Ranks.run` records a story on them, `load` reads one from a file.
+- `draw` (`picture`) and `explore` (`widgets`): see it.
+
+Everything is looked up when it is first used: `import shardviz` alone loads neither torch nor matplotlib.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shardviz.core.compare import compare as compare
+    from shardviz.core.errors import ShardvizError as ShardvizError
+    from shardviz.core.files import load as load
+    from shardviz.core.layout import layout as layout
+    from shardviz.core.mesh import Mesh as Mesh
+    from shardviz.core.placements import Partial as Partial
+    from shardviz.core.placements import Replicate as Replicate
+    from shardviz.core.placements import Shard as Shard
+    from shardviz.core.placements import StridedShard as StridedShard
+    from shardviz.core.spec import Spec as Spec
+    from shardviz.core.spec import parse as parse
+    from shardviz.core.unshuffle import unshuffle as unshuffle
+    from shardviz.picture import draw as draw
+    from shardviz.ranks.cluster import Ranks as Ranks
+    from shardviz.widgets.explorer import explore as explore
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Mesh": "core.mesh",
+    "Partial": "core.placements",
+    "Ranks": "ranks.cluster",
+    "Replicate": "core.placements",
+    "Shard": "core.placements",
+    "ShardvizError": "core.errors",
+    "Spec": "core.spec",
+    "StridedShard": "core.placements",
+    "compare": "core.compare",
+    "draw": "picture",
+    "explore": "widgets.explorer",
+    "layout": "core.layout",
+    "load": "core.files",
+    "parse": "core.spec",
+    "unshuffle": "core.unshuffle",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,58 @@
+"""A spec on real ranks: ask every rank, and put their buffers side by side as a recorded story."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from shardviz.core.errors import RankFailure, RequestError
+from shardviz.core.layout import layout
+from shardviz.core.recipe import recipe
+from shardviz.core.spec import Spec
+from shardviz.core.trace import Source, Step, Trace
+from shardviz.core.unshuffle import ITEMSIZE, START, describe
+from shardviz.ranks import answers
+from shardviz.ranks.answers import Answers
+from shardviz.ranks.torch_story import torch_story
+
+if TYPE_CHECKING:
+    from shardviz.ranks.cluster import Ranks
+
+__all__ = ["run"]
+
+
+def run(ranks: Ranks, spec: Spec) -> Trace:
+    """Make the tensor of a spec on real ranks and record its answers; see `Ranks.run`."""
+    needed = max(spec.mesh.ranks) + 1
+    if needed > ranks.n:
+        raise RequestError(f"{spec} needs {needed} ranks, and these are {ranks.n}: start Ranks({needed})")
+    device = "cuda" if ranks.backend == "nccl" else "cpu"
+    found = _of_mesh(spec, ranks.apply(answers.answer, spec, device))
+    spec = spec.with_made_by(found[0].made_by)
+    devices = tuple(ranks.devices[rank] for rank in spec.mesh.ranks)
+    release = ranks.torch.partition("+")[0]  # "2.13.0+cpu" is the CPU build of 2.13.0
+    source = Source("held", spec.mesh.size, ranks.backend, release, devices, found[0].made_by, ranks.notice or "")
+    try:
+        torch = torch_story(spec, source, _of_mesh(spec, ranks.apply(answers.full_tensor, spec, device)))
+    except RankFailure as failure:  # torch's own reconstruction may raise, or never come back: that is an answer too
+        held = Step("local shards", "local", START, tuple(one.held for one in found))
+        torch = Trace(spec, source, "full_tensor", (held,), end=str(failure))
+    return Trace(spec, source, "exact", _steps(spec, found), tuple(one.report for one in found), torch)
+
+
+def _steps(spec: Spec, found: Sequence[Answers]) -> tuple[Step, ...]:
+    buffers = tuple(one.held for one in found)
+    steps = [Step("local shards", "local", START, buffers, (), (0,) * len(buffers))]
+    for number, operation in enumerate(recipe(layout(spec))):
+        after = tuple(one.buffers[number] for one in found)
+        steps.append(describe(operation, spec, buffers, after, ITEMSIZE))
+        buffers = after
+    return tuple(steps)
+
+
+Found = TypeVar("Found")
+
+
+def _of_mesh(spec: Spec, found: Sequence[Found | None]) -> list[Found]:
+    """The answers of the mesh's ranks, in its order."""
+    return [one for one in (found[rank] for rank in spec.mesh.ranks) if one is not None]

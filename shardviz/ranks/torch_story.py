@@ -1,0 +1,105 @@
+"""The story of torch's own `full_tensor()`, from what every rank recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import zip_longest
+
+from shardviz.core.recipe import payload, reduce_payload
+from shardviz.core.spec import Spec
+from shardviz.core.trace import Source, Step, Trace
+from shardviz.core.unshuffle import ITEMSIZE
+from shardviz.ranks.answers import TorchOperation, TorchRun
+
+__all__ = ["torch_story"]
+
+_SENTENCES = {
+    "all_gather_into_tensor": "torch gathers the shards of every group, joined along the first dimension.",
+    "all_reduce": "torch reduces the addends of every group.",
+    "constant_pad_nd": "torch fills shards up with zeros, so that every member of a group sends the same amount.",
+    "slice": "torch cuts the padding off.",
+    "cat": "torch joins the pieces along the tensor dimension.",
+    "index_select": "torch puts the elements into another order.",
+}
+
+
+def torch_story(spec: Spec, source: Source, runs: Sequence[TorchRun]) -> Trace:
+    """Put the operations of all ranks side by side.
+
+    Ranks may run different local operations (only those with short shards pad): a rank that skips one keeps its buffer.
+    Local operations that change no rank's buffer are left out.
+
+    Args:
+        spec: the tensor's spec.
+        source: where the story comes from.
+        runs: what each rank recorded, in the mesh's order.
+    """
+    buffers = tuple(run.held for run in runs)
+    steps = [Step("local shards", "local", "What each rank holds before full_tensor().", buffers, (), (0,) * len(runs))]
+    for done in _side_by_side([run.operations for run in runs]):
+        name = next(one.name for one in done if one)
+        after = tuple(one.after if one else before for one, before in zip(done, buffers, strict=True))
+        groups = tuple(sorted({one.group for one in done if one and one.group}))
+        if groups or after != buffers:
+            sent = tuple(_sent(one) for one in done)
+            sentence = _SENTENCES.get(name, f"torch runs {name}.")
+            steps.append(Step(name, "collective" if groups else "local", sentence, after, groups, sent))
+        buffers = after
+    result = tuple(run.result for run in runs)
+    if result != buffers:
+        steps.append(Step("result", "local", "What full_tensor() returns.", result, (), (0,) * len(runs)))
+    return Trace(spec, source, "full_tensor", tuple(steps))
+
+
+def _sent(operation: TorchOperation | None) -> int:
+    if operation is None or not operation.group:
+        return 0
+    count = reduce_payload if operation.reduction else payload
+    return count((operation.given,), ITEMSIZE, len(operation.group))
+
+
+def _side_by_side(runs: Sequence[Sequence[TorchOperation]]) -> Iterator[list[TorchOperation | None]]:
+    """The operations of all ranks, step by step; None for a rank that does nothing in a step.
+
+    Collectives are met by all ranks in the same order, so they line the ranks up; between two of them names do.
+    """
+    for parts in zip_longest(*map(_parts, runs), fillvalue=()):
+        names = _merged([[operation.name for operation in part if not operation.group] for part in parts])
+        waiting = [list(part) for part in parts]
+        for name in names:
+            yield [queue.pop(0) if queue and not queue[0].group and queue[0].name == name else None for queue in waiting]
+        if any(waiting):
+            yield [queue.pop(0) if queue else None for queue in waiting]
+
+
+def _parts(operations: Sequence[TorchOperation]) -> list[tuple[TorchOperation, ...]]:
+    """Cut after every collective."""
+    parts: list[tuple[TorchOperation, ...]] = []
+    begin = 0
+    for end, operation in enumerate(operations, 1):
+        if operation.group or end == len(operations):
+            parts.append(tuple(operations[begin:end]))
+            begin = end
+    return parts
+
+
+def _merged(sequences: Sequence[Sequence[str]]) -> list[str]:
+    """One order that holds every sequence.
+
+    Example:
+        >>> _merged([["gather", "slice"], ["pad", "gather"], ["gather"]])
+        ['pad', 'gather', 'slice']
+    """
+    merged: list[str] = []
+    for sequence in sequences:
+        merged = list(_woven(merged, sequence))
+    return merged
+
+
+def _woven(first: Sequence[str], second: Sequence[str]) -> Iterator[str]:
+    matcher = SequenceMatcher(None, first, second, autojunk=False)
+    for _, first_from, first_to, second_from, second_to in matcher.get_opcodes():
+        yield from first[first_from:first_to]
+        if first[first_from:first_to] != second[second_from:second_to]:
+            yield from second[second_from:second_to]

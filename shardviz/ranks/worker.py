@@ -1,0 +1,87 @@
+"""What runs inside a rank: make the tensor of a spec, and answer what is held, what is reported, how it is put together."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
+
+from shardviz.core.layout import layout
+from shardviz.core.mesh import Mesh
+from shardviz.core.recipe import Operation, Reduce
+from shardviz.core.spec import Spec
+from shardviz.core.trace import Buffer
+from shardviz.ranks.answers import Answers, TorchOperation, TorchRun
+from shardviz.ranks.recorder import Recorder
+from shardviz.tensors.making import choose_maker, make
+from shardviz.tensors.marks import Marks
+from shardviz.tensors.reported import report
+from shardviz.tensors.sharding import reconstruct
+
+__all__ = ["answer", "full_tensor"]
+
+
+def answer(spec: Spec, device: str) -> Answers | None:
+    """Make the tensor, and record what this rank holds, what torch reports, and shardviz's reconstruction.
+
+    Args:
+        spec: the question; its `made_by`, where given, says how to make the tensor.
+        device: "cpu" or "cuda".
+
+    Returns:
+        This rank's answers; None where it is not in the mesh.
+    """
+    made = _make(spec, device)
+    if made is None:
+        return None
+    spec, dtensor, marks = made
+    local = dtensor.to_local().detach()
+    pending, reduced = spec.pending_dims, list[tuple[str, int]]()
+    held = marks.read(local, pending=pending)
+    buffers: list[Buffer] = []
+
+    def observe(operation: Operation, buffer: torch.Tensor) -> None:
+        if isinstance(operation, Reduce):
+            reduced.append((operation.op, spec.mesh.sizes[operation.mesh_dim]))
+        left = pending[: len(pending) - len(reduced)]  # pending sums are reduced from right to left
+        buffers.append(marks.read(buffer, reduced, left))
+
+    reconstruct(local, layout(spec), dtensor.device_mesh, observe)
+    return Answers(str(spec.made_by), held, report(spec, dtensor.device_mesh, dist.get_rank()), tuple(buffers))
+
+
+def full_tensor(spec: Spec, device: str) -> TorchRun | None:
+    """Make the tensor, and record what torch's own `full_tensor()` does on this rank; None where it is not in the mesh."""
+    made = _make(spec, device)
+    if made is None:
+        return None
+    spec, dtensor, marks = made
+    with torch.no_grad(), Recorder(torch.float64) as recorder:
+        whole = dtensor.full_tensor()
+    pending, reduced = spec.pending_dims, list[tuple[str, int]]()
+    operations = []
+    for operation in recorder.operations:
+        if operation.reduction:
+            reduced.append((operation.reduction, len(operation.group)))
+        after = marks.read(operation.output, reduced, pending[: len(pending) - len(reduced)])
+        operations.append(TorchOperation(operation.name, operation.group, operation.given, operation.reduction, after))
+    held = marks.read(dtensor.to_local(), pending=spec.pending_dims)
+    return TorchRun(held, tuple(operations), marks.read(whole, reduced))
+
+
+def _make(spec: Spec, device: str) -> tuple[Spec, DTensor, Marks] | None:
+    spec = spec.with_made_by(spec.made_by or choose_maker(spec))
+    device_mesh = _device_mesh(spec.mesh, device, dist.group.WORLD)
+    if dist.get_rank() not in spec.mesh.ranks:
+        return None
+    marks = Marks.of(spec)
+    return spec, make(spec, marks.tensor(device), device_mesh), marks
+
+
+@lru_cache(maxsize=64)
+def _device_mesh(mesh: Mesh, device: str, _group: object) -> DeviceMesh:
+    """Torch's mesh of the same ranks; every rank of the process group calls it, also those outside the mesh."""
+    return DeviceMesh(device, torch.tensor(mesh.ranks).view(mesh.sizes), mesh_dim_names=mesh.names)

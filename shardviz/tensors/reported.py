@@ -1,0 +1,82 @@
+"""What the installed torch says of a sharded tensor; the only file that touches torch's private names."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import Partial as TorchPartial
+from torch.distributed.tensor import Replicate as TorchReplicate
+from torch.distributed.tensor import Shard as TorchShard
+from torch.distributed.tensor.placement_types import Placement as TorchPlacement
+
+from shardviz.core.errors import TorchError
+from shardviz.core.placements import Partial, Placement, Replicate, Shard, StridedShard
+from shardviz.core.spec import Spec
+from shardviz.core.trace import Report
+
+__all__ = ["report", "torch_placement", "torch_placements"]
+
+
+def report(spec: Spec, device_mesh: DeviceMesh, rank: int) -> Report:
+    """The shape and offset that torch reports for this rank's shard: what a distributed checkpoint relies on.
+
+    Args:
+        spec: the tensor's spec.
+        device_mesh: torch's mesh of the same ranks.
+        rank: the calling rank, which must be in the mesh.
+
+    Returns:
+        The report; where torch raises instead, its `error` says so.
+    """
+    compute = _private("torch.distributed.tensor._utils", "compute_local_shape_and_global_offset")
+    try:
+        shape, offset = compute(spec.shape, device_mesh, torch_placements(spec))
+    except (RuntimeError, ValueError, AssertionError, NotImplementedError, IndexError) as error:
+        return Report(rank, error=f"{type(error).__name__}: {error}".strip(": "))
+    return Report(rank, tuple(map(int, shape)), tuple(map(int, offset)))
+
+
+def torch_placements(spec: Spec) -> tuple[TorchPlacement, ...]:
+    """A spec's placements as torch's own objects."""
+    return tuple(map(torch_placement, spec.placements))
+
+
+def torch_placement(placement: Placement) -> TorchPlacement:
+    """One placement as torch's own object."""
+    match placement:
+        case Replicate():
+            return TorchReplicate()
+        case Shard(dim):
+            return TorchShard(dim)
+        case StridedShard(dim, factor):
+            made: TorchPlacement = _private("torch.distributed.tensor.placement_types", "_StridedShard")(
+                dim, split_factor=factor
+            )
+            return made
+        case Partial(op):
+            return TorchPartial(op)
+
+
+def group_ranks(name: str) -> tuple[int, ...]:
+    """The global ranks of the process group that torch calls by this name, in group order."""
+    group = _private("torch.distributed.distributed_c10d", "_resolve_process_group")(name)
+    return tuple(dist.get_process_group_ranks(group))
+
+
+def mesh_of(device_mesh: DeviceMesh, names: Sequence[str]) -> DeviceMesh:
+    """The sub-mesh of some dimensions, in the order of the mesh."""
+    return device_mesh[names[0]] if len(names) == 1 else device_mesh[tuple(names)]
+
+
+def _private(module: str, name: str) -> Any:
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise TorchError(
+            f"torch {torch.__version__} has no {module}.{name}, which shardviz relies on; torch 2.11 to 2.15 have it"
+        ) from error
