@@ -14,7 +14,7 @@ from shardviz.core.order import cutting_order, required_order, split_factor
 from shardviz.core.runs import Runs, chunk, length, position_of, runs_text, strided_chunk
 from shardviz.core.spec import Spec
 
-__all__ = ["READINGS", "Layout", "Owner", "RankLayout", "Reading", "layout"]
+__all__ = ["READINGS", "Layout", "Owner", "RankLayout", "Reading", "layout", "local_shape_and_offset"]
 
 Reading: TypeAlias = Literal["sharding-order", "left-to-right", "outer-last"]
 READINGS: tuple[Reading, ...] = get_args(Reading)
@@ -172,6 +172,34 @@ def layout(spec: Spec, reading: str = "auto") -> Layout:
         for rank, coordinate in zip(spec.mesh.ranks, spec.mesh.coordinates, strict=True)
     )
     return Layout(spec, applied, ranks)
+
+
+def local_shape_and_offset(spec: Spec, coordinate: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and offset of one rank's shard: what a distributed checkpoint relies on, without the other ranks.
+
+    Args:
+        spec: the question.
+        coordinate: the rank's place in the mesh, one number per mesh dimension.
+
+    Returns:
+        Elements held and global index of the first of them, per tensor dimension; where a dimension is empty, the offset is
+        its size (another one could collide with a real shard, pytorch/pytorch#150862).
+
+    Raises:
+        SpecError: the mesh has no such coordinate.
+
+    Example:
+        >>> from shardviz.core.spec import parse
+        >>> fifteen = parse("[15, 5] on dp=4, tp=2: _S(0, 2), S(0)")  # tp: 8 | 7 rows, dp cuts 8 into 2, 2, 2, 2
+        >>> local_shape_and_offset(fifteen, (3, 1)), local_shape_and_offset(fifteen, (1, 0))
+        (((1, 5), (14, 0)), ((2, 5), (2, 0)))
+    """
+    sizes = spec.mesh.sizes
+    if len(coordinate) != len(sizes) or any(not 0 <= place < size for place, size in zip(coordinate, sizes, strict=True)):
+        raise SpecError(f"the mesh {spec.mesh} has no coordinate {tuple(coordinate)}")
+    runs = tuple(runs_at(spec, dim, applied_reading(spec, dim), coordinate) for dim in range(spec.ndim))
+    held = _rank_layout(spec.shape, 0, tuple(coordinate), runs)
+    return held.shape, held.offset
 
 
 def applied_reading(spec: Spec, tensor_dim: int) -> Reading:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from shardviz.core.errors import ReadingError
-from shardviz.core.placements import StridedShard
+from shardviz.core.placements import Placement, Shard, StridedShard
 from shardviz.core.spec import Spec
 
-__all__ = ["cutting_order", "fitting_factors", "split_factor"]
+__all__ = ["ExplicitOrder", "cutting_order", "explicit_order", "fitting_factors", "required_order", "split_factor"]
 
 
 def cutting_order(spec: Spec, tensor_dim: int) -> tuple[int, ...] | None:
@@ -52,6 +53,51 @@ def required_order(spec: Spec, tensor_dim: int) -> tuple[int, ...]:
             )
         order.insert(place, mesh_dim)
     return tuple(order)
+
+
+@dataclass(frozen=True)
+class ExplicitOrder:
+    """The sharding order written out, with plain placements only.
+
+    Attributes:
+        cuts: per tensor dimension the mesh dimensions that cut it, first cut first.
+        flat: one list of (mesh dimension, placement) over all tensor dimensions, replicas and pending reductions included:
+            carried out from left to right it gives the layout. It is the mesh order where nothing is strided.
+    """
+
+    cuts: tuple[tuple[int, ...], ...]
+    flat: tuple[tuple[int, Placement], ...]
+
+
+def explicit_order(spec: Spec) -> ExplicitOrder:
+    """Write the sharding order out: what split factors say about order, said by order.
+
+    A cut stands where its mesh dimension does, unless others must come before it; then it follows the last of those.
+
+    Raises:
+        ReadingError: a split factor decodes to no order; the message names the factors that would fit.
+
+    Source: pytorch/pytorch#150393 (explicit ordering), here for nested strides and later plain cuts too.
+
+    Example:
+        >>> from shardviz.core.spec import parse
+        >>> order = explicit_order(parse("[8] on a=2, b=2, c=2: S(0), _S(0, 2), S(0)"))
+        >>> order.cuts, [(mesh_dim, str(placement)) for mesh_dim, placement in order.flat]
+        (((0, 2, 1),), [(0, 'S(0)'), (2, 'S(0)'), (1, 'S(0)')])
+    """
+    cuts = tuple(required_order(spec, dim) for dim in range(spec.ndim))
+    flat: list[tuple[int, Placement]] = []
+    waiting = [list(order) for order in cuts]
+    reached: set[int] = set()
+    for mesh_dim, placement in enumerate(spec.placements):
+        if not isinstance(placement, Shard | StridedShard):
+            flat.append((mesh_dim, placement))
+            continue
+        reached.add(mesh_dim)
+        order = waiting[placement.dim]
+        while order and order[0] in reached:
+            flat.append((order.pop(0), Shard(placement.dim)))
+    return ExplicitOrder(cuts, tuple(flat))
 
 
 def fitting_factors(spec: Spec, order: list[int]) -> tuple[int, ...]:

@@ -60,12 +60,12 @@ class Reduce:
 Operation: TypeAlias = Pad | Gather | Unpad | Unshuffle | Reduce
 
 
-def recipe(layout: Layout) -> tuple[Operation, ...]:
+def recipe(layout: Layout, sequence: Sequence[int] | None = None) -> tuple[Operation, ...]:
     """The operations that turn every rank's shard into the whole tensor on every rank.
 
-    Mesh dimensions are gathered from right to left. Sizes come from arithmetic on the layout, never from chunking what was
-    gathered, so padding is taken away where it really is, which is not always at the end. The method is that of
-    pytorch/pytorch#150490 (pad → all-gather → unpad → unshuffle), made exact for every list of placements.
+    Mesh dimensions are gathered from right to left, or in the `sequence` given. Sizes come from arithmetic on the layout,
+    never from chunking what was gathered, so padding is taken away where it really is, which is not always at the end. The
+    method is that of pytorch/pytorch#150490 (pad → all-gather → unpad → unshuffle), made exact for every list of placements.
 
     Example:
         >>> from shardviz.core.layout import layout
@@ -83,7 +83,8 @@ def recipe(layout: Layout) -> tuple[Operation, ...]:
     spec = layout.spec
     operations: list[Operation] = []
     held = [[rank.runs[dim] for rank in layout] for dim in range(spec.ndim)]
-    for mesh_dim in reversed(range(spec.mesh.ndim)):
+    gathers = tuple(reversed(range(spec.mesh.ndim))) if sequence is None else tuple(sequence)
+    for position, mesh_dim in enumerate(gathers):
         placement = spec.placements[mesh_dim]
         if spec.mesh.sizes[mesh_dim] == 1 and not isinstance(placement, Shard | StridedShard):
             continue
@@ -94,7 +95,8 @@ def recipe(layout: Layout) -> tuple[Operation, ...]:
                 if spec.mesh.sizes[mesh_dim] > 1:
                     operations += _gather(layout, dim, mesh_dim, held[dim])
                 order = held[dim][0]
-                if spec.cuts(dim)[0] == mesh_dim and order != joined(sorted(order)):
+                last = not set(spec.cuts(dim)) & set(gathers[position + 1 :])
+                if last and order != joined(sorted(order)):
                     operations.append(Unshuffle(dim, order))
     return tuple(operations)
 

@@ -211,6 +211,10 @@ class Trace:
         """What each rank has at the end."""
         return self.steps[-1].buffers
 
+    def holds(self, layout: Layout) -> bool:
+        """Whether the ranks hold, at the start, what a layout says."""
+        return self.held == start(layout)
+
     @cached_property
     def right(self) -> bool:
         """Whether every rank ends with the whole tensor, in order."""

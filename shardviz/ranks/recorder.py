@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 from torch.distributed.tensor import DTensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from shardviz.tensors.reported import group_ranks
+from shardviz.tensors.reported import TorchDispatchMode, group_ranks
 
 __all__ = ["Operation", "Recorder"]
 

@@ -13,6 +13,7 @@ from torch.distributed.tensor import Partial as TorchPartial
 from torch.distributed.tensor import Replicate as TorchReplicate
 from torch.distributed.tensor import Shard as TorchShard
 from torch.distributed.tensor.placement_types import Placement as TorchPlacement
+from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
 
 from shardviz.core.errors import TorchError
 from shardviz.core.placements import Partial, Placement, Replicate, Shard, StridedShard

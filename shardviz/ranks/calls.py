@@ -1,0 +1,92 @@
+"""What is called inside a rank: joining the group, and one function call with its result or its exception.
+
+Imported on both sides, so nothing here may import torch at the top.
+"""
+
+import pickle
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import cloudpickle
+
+# Hung ranks are found by the caller, who can say which rank did not come; torch's own limit must never be first.
+GROUP_TIMEOUT = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Returned:
+    """The result of a call."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Raised:
+    """The exception of a call.
+
+    Attributes:
+        summary: type and message, as Python prints them.
+        traceback: the traceback inside the rank, without the frames of shardviz around the function.
+        at: when, in seconds since the epoch.
+    """
+
+    summary: str
+    traceback: str
+    at: float
+
+
+def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+    """Make a call that `perform` takes: importable functions by name, those of a notebook cell or script by value."""
+    # The path goes first and apart: what follows may need it to be read.
+    return pickle.dumps((list(sys.path), cloudpickle.dumps((function, args, dict(kwargs)))))
+
+
+def perform(call: bytes) -> bytes:
+    """Run a packed call; what comes back unpickles to `Returned` or `Raised`."""
+    try:
+        path, packed = pickle.loads(call)
+        sys.path.extend(entry for entry in path if entry not in sys.path)
+        function, args, kwargs = pickle.loads(packed)
+        return bytes(cloudpickle.dumps(Returned(function(*args, **kwargs))))
+    except BaseException as error:  # SystemExit too: a rank that ends quietly would leave the others waiting
+        frames = error.__traceback__ and error.__traceback__.tb_next
+        return pickle.dumps(
+            Raised(
+                summary="".join(traceback.format_exception_only(error)).strip(),
+                traceback="".join(traceback.format_exception(type(error), error, frames)).rstrip(),
+                at=time.time(),
+            )
+        )
+
+
+def join(rank: int, n: int, group: str, store: str) -> None:
+    """Join this process to the group of all ranks, as `rank`.
+
+    Args:
+        rank: this rank.
+        n: number of ranks.
+        group: the backend, as `init_process_group` takes it.
+        store: path of the file over which the ranks find each other; it needs no port.
+    """
+    import torch
+    import torch.distributed as dist
+
+    device = None
+    if "nccl" in group:
+        # The rank sees one card only, so this is its own. Naming it forms the communicator at once, so that what NCCL
+        # cannot do is said at the start.
+        device = torch.device("cuda", 0)
+        torch.cuda.set_device(device)
+    dist.init_process_group(
+        group,
+        store=dist.FileStore(store, n),  # type: ignore[attr-defined]  # public, but not re-exported by name
+        rank=rank,
+        world_size=n,
+        timeout=GROUP_TIMEOUT,
+        device_id=device,
+    )

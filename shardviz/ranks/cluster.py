@@ -1,0 +1,190 @@
+"""`Ranks`: real ranks on this machine, from their start to the last process gone."""
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from shardviz.core.errors import RanksError
+from shardviz.core.spec import Spec, parse
+from shardviz.core.trace import Trace
+from shardviz.ranks import calls, faults
+from shardviz.ranks.binding import decide, installed_torch, usable_gpus
+from shardviz.ranks.fleet import Fleet
+from shardviz.ranks.running import run
+
+
+class Ranks:
+    """Ranks on this machine: ipyparallel engines joined to one process group.
+
+    Use it as a context manager, or call `start` and `stop`. Nothing of it outlives this process.
+
+    Args:
+        n: number of ranks.
+        timeout: seconds that a call may take, unless it gives its own.
+        backend: "nccl", "gloo", or "auto": NCCL where each rank gets a GPU of its own, gloo on the CPU otherwise.
+        devices: one device per rank ("cpu", "cuda:0", …) instead of the choice made here.
+        progress: called through the stages of a start with a sentence and the fraction done, 0 to 1.
+
+    Attributes:
+        n: number of ranks.
+        backend: "gloo" or "nccl".
+        devices: one per rank, "cpu" or the card as this process counts them ("cuda:2"); inside its rank that card is cuda:0.
+        torch: version of the torch that the ranks run.
+        notice: why the ranks use gloo although there are GPUs; None when there is nothing to explain.
+
+    Raises:
+        RequestError: what is asked for cannot be had here; nothing was started.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        *,
+        timeout: float = 20.0,
+        backend: str = "auto",
+        devices: Sequence[str] | None = None,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> None:
+        build = installed_torch()
+        self._binding = decide(n, usable_gpus(), backend, devices, torch=build)
+        self.n = n
+        self.timeout = timeout
+        self.backend = self._binding.backend
+        self.devices = self._binding.devices
+        self.notice = self._binding.notice
+        self.torch = build.version
+        self._progress = progress or _silent
+        self._interrupted = threading.Event()
+        # One start, stop or call at a time, from whichever thread.
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._fleet: Fleet | None = None
+        self._close: weakref.finalize[..., Ranks] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the ranks have been started and not stopped."""
+        return self._fleet is not None
+
+    def start(self) -> Self:
+        """Start the ranks, unless they are running.
+
+        Raises:
+            RanksError: they could not be started; nothing is left behind.
+        """
+        with self._lock:
+            self._interrupted.clear()
+            if self._fleet is None:
+                self._start()
+        return self
+
+    def _start(self) -> None:
+        try:
+            fleet = Fleet(self.n, self._binding, self._progress, self._interrupted)
+        except OSError as error:
+            raise RanksError(f"The ranks could not be started: {error}") from error
+        # Also at the exit of the interpreter, and when the last reference to these ranks is gone.
+        self._fleet, self._close = fleet, weakref.finalize(self, fleet.close)
+        try:
+            fleet.start()
+        except BaseException as error:
+            self._stop()
+            if isinstance(error, OSError):  # a TimeoutError is one too
+                raise RanksError(f"The ranks could not be started: {error or type(error).__name__}") from error
+            raise
+
+    def stop(self) -> None:
+        """End the ranks, whatever they are doing; a call that runs in another thread raises."""
+        self._stopping = True
+        self.interrupt()
+        with self._lock:
+            self._stop()
+            self._stopping = False
+
+    def _stop(self) -> None:
+        if self._close is not None:
+            self._close()
+        self._fleet = self._close = None
+
+    def restart(self) -> Self:
+        """Replace every process by a new one."""
+        self.stop()
+        return self.start()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = "running" if self.running else "not running"
+        return f"<{self.n} {self.backend} ranks, torch {self.torch}, {state}>"
+
+    def apply(self, function: Callable[..., Any], *args: Any, timeout: float | None = None, **kwargs: Any) -> list[Any]:
+        """Call `function(*args, **kwargs)` in every rank's process at the same time, inside the joined group.
+
+        Args:
+            function: anything importable, or defined in a notebook cell or script.
+            args: plain data, the same for every rank; `torch.distributed.get_rank()` tells the ranks apart.
+            timeout: seconds that this call may take.
+            kwargs: like `args`.
+
+        Returns:
+            The results in rank order.
+
+        Raises:
+            RankFailure: a rank raised, died or did not finish in time; the next call runs on new ranks.
+            RanksError: the ranks are not started, or were lost, or the call was interrupted.
+        """
+        call = calls.pack(function, args, kwargs)
+        with self._lock:
+            self._interrupted.clear()
+            fleet = self._healthy_fleet()
+            try:
+                return fleet.call([call] * self.n, self.timeout if timeout is None else timeout)
+            except KeyboardInterrupt as interrupt:
+                interrupt.add_note("\n".join(faults.describe(fleet.doing())))
+                raise
+            finally:
+                if fleet.dirty and not fleet.broken():
+                    fleet.discard()
+
+    def _healthy_fleet(self) -> Fleet:
+        """The fleet, with whatever was lost replaced."""
+        if self._fleet is None or self._stopping:
+            raise RanksError("The ranks are not running: call start(), or use them in a `with` block.")
+        if self._fleet.broken():
+            self._stop()
+            self._start()
+        elif self._fleet.dirty or self._fleet.lost_a_rank():
+            self._fleet.renew()
+        return self._fleet
+
+    def run(self, spec: Spec | str) -> Trace:
+        """Make the tensor of a spec on these ranks, and record what they hold, what torch reports, and how it comes together.
+
+        Args:
+            spec: the question, or its notation. A mesh of fewer ranks than these uses a part of them.
+
+        Returns:
+            The recorded story of shardviz's own reconstruction. It also carries what torch reports of every shard
+            (`reported`) and torch's own `full_tensor()` as a story (`torch`).
+
+        Raises:
+            RequestError: the mesh has ranks that do not run.
+            RankFailure: a rank raised, died or did not finish in time.
+        """
+        return run(self, parse(spec) if isinstance(spec, str) else spec)
+
+    def interrupt(self) -> None:
+        """Make a call that runs in another thread raise at once; its ranks are replaced at the next use."""
+        self._interrupted.set()
+        if self._fleet is not None:
+            self._fleet.wake()
+
+
+def _silent(_stage: str, _fraction: float) -> None:
+    """Show no progress."""

@@ -1,0 +1,57 @@
+"""What the tests have ranks run: a module of its own, because every rank imports it."""
+
+import os
+import signal
+import time
+import warnings
+
+import torch
+import torch.distributed as dist
+
+
+def add_up(x=0):
+    total = torch.tensor([float(dist.get_rank() + x)])
+    dist.all_reduce(total)
+    return dist.get_rank(), float(total)
+
+
+def pid():
+    return os.getpid()
+
+
+def raise_on(rank, error=ValueError):
+    if dist.get_rank() == rank:
+        raise error("the shards do not fit")
+    dist.barrier()
+
+
+def exit_on(rank, code):
+    if dist.get_rank() == rank:
+        print("last words of this rank", flush=True)
+        os._exit(code)
+    dist.barrier()
+
+
+def kill_on(rank):
+    if dist.get_rank() == rank:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()
+
+
+def stall_on(rank):
+    if dist.get_rank() == rank:
+        time.sleep(600)
+    dist.all_reduce(torch.ones(1))
+
+
+def mismatch():
+    if dist.get_rank() == 0:
+        dist.broadcast(torch.ones(1), src=1)
+    else:
+        dist.all_reduce(torch.ones(1))
+
+
+def warn():
+    warnings.warn("something torch says", UserWarning, stacklevel=1)
+    os.write(2, b"something C++ says\n")
+    print("something printed")

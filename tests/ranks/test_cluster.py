@@ -1,0 +1,362 @@
+"""Real ranks: started, used, broken in every way we know, and gone afterwards."""
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import nbclient
+import nbformat
+import psutil
+import pytest
+from programs import add_up, exit_on, kill_on, mismatch, pid, raise_on, stall_on, warn
+
+from shardviz.core.errors import RankFailure, RanksError, RequestError
+from shardviz.ranks.cluster import Ranks
+
+pytestmark = pytest.mark.ranks
+
+# The promises are a third of these: a busy machine is no fault.
+CONTROL_BACK = 15.0
+STOPPED = 15.0
+NOTHING_LEFT = 30.0
+
+
+def processes_of_ours() -> list[psutil.Process]:
+    return [p for p in psutil.Process().children(recursive=True) if alive(p)]
+
+
+def alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_gone(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    until = time.monotonic() + seconds
+    while (left := [p for p in processes if alive(p)]) and time.monotonic() < until:
+        time.sleep(0.05)
+    return left
+
+
+def works_again(ranks: Ranks) -> bool:
+    return ranks.apply(add_up) == [(rank, sum(range(ranks.n))) for rank in range(ranks.n)]
+
+
+# Use
+
+
+def test_results_come_in_rank_order(four_ranks: Ranks):
+    assert four_ranks.apply(add_up, x=1) == [(0, 10.0), (1, 10.0), (2, 10.0), (3, 10.0)]
+    assert four_ranks.backend == "gloo"
+    assert four_ranks.devices == ("cpu",) * 4
+    assert four_ranks.running
+
+
+def test_one_process_per_rank_and_the_same_ones_again(four_ranks: Ranks):
+    first = four_ranks.apply(pid)
+    assert len(set(first)) == 4
+    assert four_ranks.apply(pid) == first
+
+
+def test_the_torch_of_the_ranks_is_the_one_reported(four_ranks: Ranks):
+    import torch
+
+    assert four_ranks.torch == torch.__version__
+
+
+def test_eight_ranks(eight_ranks: Ranks):
+    assert works_again(eight_ranks)
+
+
+def test_a_closure_and_its_captured_values(four_ranks: Ranks):
+    offset = 10
+    assert four_ranks.apply(lambda x: x + offset, 1) == [11] * 4
+
+
+def test_inside_a_running_event_loop(four_ranks: Ranks):
+    async def cell():
+        return four_ranks.apply(add_up)
+
+    assert len(asyncio.run(cell())) == 4
+
+
+def test_from_a_worker_thread(four_ranks: Ranks):
+    results = []
+    thread = threading.Thread(target=lambda: results.extend(four_ranks.apply(add_up)))
+    thread.start()
+    thread.join(60)
+    assert len(results) == 4
+
+
+def test_nothing_the_ranks_say_reaches_the_user(four_ranks: Ranks, capfd):
+    four_ranks.apply(warn)
+    time.sleep(0.2)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_every_socket_is_on_loopback_and_every_file_private(four_ranks: Ranks):
+    four_ranks.apply(add_up)
+    addresses = {
+        connection.laddr.ip
+        for process in processes_of_ours()
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert addresses == {"127.0.0.1"}
+    for directory in Path(tempfile.gettempdir()).glob("shardviz-*"):
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+
+def test_in_a_notebook_with_a_function_of_a_cell():
+    notebook = nbformat.v4.new_notebook()
+    cells = (
+        "from shardviz.ranks.cluster import Ranks\nimport math\nranks = Ranks(2).start()",
+        "def half(x):\n    print('quiet')\n    return math.floor(x / 2)",
+        "ranks.apply(half, 9)",
+        "ranks.stop()",
+    )
+    notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    nbclient.NotebookClient(notebook, timeout=120).execute()
+    outputs = [output for cell in notebook.cells for output in cell.outputs]
+    assert [output.data["text/plain"] for output in outputs] == ["[4, 4]"]
+
+
+# Faults
+
+
+@pytest.mark.parametrize("error", [ValueError, MemoryError, SystemExit, KeyboardInterrupt])
+def test_a_rank_that_raises_is_named_first(four_ranks: Ranks, error):
+    four_ranks.apply(pid)
+    began = time.monotonic()
+    with pytest.raises(RankFailure, match=rf"^rank 2 of 4 raised {error.__name__}: the shards do not fit") as caught:
+        four_ranks.apply(raise_on, 2, error)
+    assert time.monotonic() - began < CONTROL_BACK
+    assert caught.value.rank == 2
+    assert "in raise_on" in str(caught.value)
+    assert str(caught.value).endswith("3 other ranks (ranks 0, 1, 3) had not finished and were stopped")
+    assert works_again(four_ranks)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "says"),
+    [
+        (exit_on, (1, 3), "rank 1 of 4 exited with code 3"),
+        (kill_on, (1,), "rank 1 of 4 was killed by SIGKILL"),
+    ],
+)
+def test_a_rank_that_dies_is_named_with_its_end(four_ranks: Ranks, function, arguments, says):
+    four_ranks.apply(pid)
+    began = time.monotonic()
+    with pytest.raises(RankFailure, match=f"^{says}") as caught:
+        four_ranks.apply(function, *arguments)
+    assert time.monotonic() - began < CONTROL_BACK
+    if function is exit_on:
+        assert "last words of this rank" in str(caught.value)
+    assert works_again(four_ranks)
+
+
+def test_a_rank_that_dies_between_calls_is_replaced(four_ranks: Ranks):
+    before = four_ranks.apply(pid)
+    os.kill(before[3], signal.SIGKILL)
+    wait_gone([psutil.Process(before[3])] if psutil.pid_exists(before[3]) else [], 10)
+    time.sleep(0.2)
+    assert works_again(four_ranks)
+
+
+def test_a_rank_that_never_comes_is_named(four_ranks: Ranks):
+    four_ranks.apply(pid)
+    began = time.monotonic()
+    with pytest.raises(RankFailure, match=r"^rank 1 of 4 did not come to the collective in 2 s") as caught:
+        four_ranks.apply(stall_on, 1, timeout=2)
+    assert 2 <= time.monotonic() - began < 2 + CONTROL_BACK
+    assert "rank 1: in stall_on (" in str(caught.value)
+    assert "ranks 0, 2, 3: waiting in all_reduce, called by stall_on (" in str(caught.value)
+    assert works_again(four_ranks)
+
+
+def test_ranks_that_call_different_collectives_are_told_apart(four_ranks: Ranks):
+    with pytest.raises(RankFailure) as caught:
+        four_ranks.apply(mismatch, timeout=2)
+    assert "mismatch (" in str(caught.value) or "raised" in str(caught.value)
+    assert works_again(four_ranks)
+
+
+def test_an_interrupted_call_gives_control_back(four_ranks: Ranks):
+    four_ranks.apply(pid)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    began = time.monotonic()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        four_ranks.apply(stall_on, 1)
+    assert time.monotonic() - began < CONTROL_BACK
+    assert "rank 1: in stall_on" in caught.value.__notes__[0]
+    assert works_again(four_ranks)
+
+
+def test_interrupt_from_another_thread(four_ranks: Ranks):
+    four_ranks.apply(pid)
+    timer = threading.Timer(0.5, four_ranks.interrupt)
+    began = time.monotonic()
+    timer.start()
+    with pytest.raises(RanksError, match="interrupted"):
+        four_ranks.apply(stall_on, 1)
+    assert time.monotonic() - began < CONTROL_BACK
+    assert works_again(four_ranks)
+
+
+def test_a_result_that_cannot_travel_is_the_ranks_failure(four_ranks: Ranks):
+    with pytest.raises(RankFailure, match=r"^rank 0 of 4 raised TypeError: cannot pickle") as caught:
+        four_ranks.apply(threading.Lock)
+    assert str(caught.value).endswith("3 other ranks (ranks 1, 2, 3) raised the same")
+
+
+def test_a_lost_controller_costs_one_call_at_most(four_ranks: Ranks):
+    four_ranks.apply(pid)
+    controllers = [p for p in processes_of_ours() if "shardviz.ranks.controller" in " ".join(p.cmdline())]
+    killer = threading.Timer(0.5, lambda: [p.kill() for p in controllers])
+    killer.start()
+    with pytest.raises(RanksError, match="controller has ended"):
+        four_ranks.apply(stall_on, 1)
+    assert works_again(four_ranks)
+
+
+# Life and death
+
+
+def test_nothing_is_left_after_stop_even_of_blocked_ranks():
+    ranks = Ranks(2)
+    before = set(processes_of_ours())
+    ranks.start()
+    started = [p for p in processes_of_ours() if p not in before]
+    assert len(started) == 5  # the controller and its heart monitor, the forking process, two ranks
+    errors = []
+
+    def call():
+        try:
+            ranks.apply(stall_on, 1)
+        except RanksError as error:
+            errors.append(str(error))
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    time.sleep(0.5)
+    began = time.monotonic()
+    ranks.stop()
+    assert time.monotonic() - began < STOPPED
+    caller.join(10)
+    assert "The run was interrupted." in errors[0]
+    assert not wait_gone(started, 1)
+    assert not ranks.running
+    ranks.stop()
+    with pytest.raises(RanksError, match="not running"):
+        ranks.apply(pid)
+
+
+def test_two_at_once_and_an_exception_inside_with():
+    before = set(processes_of_ours())
+    with pytest.raises(ZeroDivisionError), Ranks(1) as one, Ranks(2) as two:  # noqa: PT012
+        assert one.apply(add_up) == [(0, 0.0)]
+        assert two.apply(add_up) == [(0, 1.0), (1, 1.0)]
+        raise ZeroDivisionError
+    assert not [p for p in processes_of_ours() if p not in before]
+
+
+def script(body: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(body)], stdout=subprocess.PIPE, text=True)
+
+
+SCRIPT = """
+    import os, psutil, sys, time
+    from shardviz.ranks.cluster import Ranks
+
+    def twice(x):  # of this script, and so not importable
+        return 2 * numpy.int64(x)
+
+    import numpy
+    ranks = Ranks(2).start()
+    assert ranks.apply(twice, 21) == [42, 42]
+    assert "torch" not in sys.modules
+    print(ranks.apply(os.getenv, "IPYTHONDIR")[0])
+    print(*[p.pid for p in psutil.Process().children(recursive=True)], flush=True)
+"""
+
+
+def test_nothing_is_left_of_a_killed_notebook():
+    with script(SCRIPT + "    time.sleep(600)\n") as kernel:
+        assert kernel.stdout is not None
+        directory = kernel.stdout.readline().strip()
+        started = [psutil.Process(int(number)) for number in kernel.stdout.readline().split()]
+        assert len(started) == 5
+        kernel.kill()
+        assert not wait_gone(started, NOTHING_LEFT)
+    assert not os.path.exists(directory)
+
+
+def test_nothing_is_left_of_a_script_that_forgets_to_stop():
+    with script(SCRIPT) as program:
+        output, _ = program.communicate(timeout=120)
+        directory, numbers = output.splitlines()
+        started = [int(number) for number in numbers.split()]
+        assert program.returncode == 0
+        assert len(started) == 5
+        assert not wait_gone([psutil.Process(number) for number in started if psutil.pid_exists(number)], 1)
+        assert not os.path.exists(directory)
+
+
+def test_a_start_that_fails_says_why_and_leaves_nothing(monkeypatch, tmp_path):
+    (tmp_path / "torch.py").write_text("raise ImportError('this torch is broken')")
+    ranks = Ranks(2)
+    before = set(processes_of_ours())
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(RanksError, match="this torch is broken"):
+        ranks.start()
+    assert not ranks.running
+    assert not [p for p in processes_of_ours() if p not in before]
+
+
+def test_nowhere_to_write_is_one_clear_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(RanksError, match=r"could not be started: .*No such file"):
+        Ranks(2).start()
+
+
+def test_impossible_requests_start_nothing():
+    before = set(processes_of_ours())
+    with pytest.raises(RequestError):
+        Ranks(0)
+    with pytest.raises(RequestError):
+        Ranks(2, devices=["cpu"])
+    assert set(processes_of_ours()) <= before
+
+
+def test_the_stages_of_a_start_are_told():
+    told: list[tuple[str, float]] = []
+    with Ranks(1, progress=lambda stage, fraction: told.append((stage, fraction))):
+        pass
+    fractions = [fraction for _, fraction in told]
+    assert fractions == sorted(fractions)
+    assert (fractions[0], fractions[-1]) == (0.0, 1.0)
+
+
+def test_repeated_starts_leak_nothing():
+    def handles() -> tuple[int, int]:
+        return psutil.Process().num_fds(), threading.active_count()
+
+    with Ranks(1):
+        pass
+    before = handles()
+    for _ in range(2):
+        with Ranks(1) as ranks:
+            ranks.apply(pid)
+    files, threads = handles()
+    assert files <= before[0] + 2
+    assert threads <= before[1] + 1
