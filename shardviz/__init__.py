@@ -3,8 +3,8 @@
 The nouns, each where it lives:
 
 - `Spec`, `Mesh` and the placements (`core`): the question; `parse` reads it from its notation.
-- `layout`, `unshuffle`, `compare` (`core`): what arithmetic says each rank holds, how the ranks put a tensor back together,
-  and what differs between two answers.
+- `layout`, `split`, `unshuffle`, `compare` (`core`): what arithmetic says each rank holds, how a tensor is cut and put back
+  together, and what differs between two answers; `explicit_order` and `local_shape_and_offset` say it in numbers.
 - `Ranks` (`ranks`): real ranks; `Ranks.run` records a story on them, `load` reads one from a file.
 - `draw` (`picture`) and `explore` (`widgets`): see it.
 
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from shardviz.core.errors import ShardvizError as ShardvizError
     from shardviz.core.files import load as load
     from shardviz.core.layout import layout as layout
+    from shardviz.core.layout import local_shape_and_offset as local_shape_and_offset
     from shardviz.core.mesh import Mesh as Mesh
+    from shardviz.core.order import explicit_order as explicit_order
     from shardviz.core.placements import Partial as Partial
     from shardviz.core.placements import Replicate as Replicate
     from shardviz.core.placements import Shard as Shard
     from shardviz.core.placements import StridedShard as StridedShard
     from shardviz.core.spec import Spec as Spec
     from shardviz.core.spec import parse as parse
+    from shardviz.core.split import split as split
     from shardviz.core.unshuffle import unshuffle as unshuffle
     from shardviz.picture import draw as draw
     from shardviz.ranks.cluster import Ranks as Ranks
@@ -44,10 +47,13 @@ _HOMES = {
     "StridedShard": "core.placements",
     "compare": "core.compare",
     "draw": "picture",
+    "explicit_order": "core.order",
     "explore": "widgets.explorer",
     "layout": "core.layout",
     "load": "core.files",
+    "local_shape_and_offset": "core.layout",
     "parse": "core.spec",
+    "split": "core.split",
     "unshuffle": "core.unshuffle",
 }
 

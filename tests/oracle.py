@@ -179,3 +179,26 @@ def reconstruction(shape, sizes, placements, held):
 
 def _with(axes, dim, items):
     return [*axes[:dim], items, *axes[dim + 1 :]]
+
+
+def torch_28(n, dp, tp):
+    """What releases 2.8 and 2.9 return for n elements under FSDP2 over TP: a list with None for padding, or None: a hang."""
+    rows = [chunks(list(held), dp) for held in chunks(range(n), tp)]
+    held = {(d, t): rows[t][d] for d in range(dp) for t in range(tp)}
+    row = -(-n // dp)
+    gathered = []
+    for d in range(dp):
+        believed = min(row, max(n - row * d, 0))
+        sent = [held[d, t] for t in range(tp)]
+        if believed % tp:
+            sent = [piece + [None] * (-(-believed // tp) - len(piece)) for piece in sent]
+        if len({len(piece) for piece in sent}) > 1:
+            return None
+        joined = [item for piece in sent for item in piece]
+        gathered.append(joined[:believed] if believed % tp else joined)
+    gathered = [items + [None] * (row - len(items)) for items in gathered]
+    if len({len(items) for items in gathered}) > 1:
+        return None
+    flat = [item for items in gathered for item in items][:n]
+    pieces = [piece for part in chunks(flat, dp) if part for piece in chunks(part, tp) if piece]
+    return [item for first in range(tp) for piece in pieces[first::tp] for item in piece]

@@ -16,7 +16,7 @@ from shardviz.core.errors import FileError, RanksError, RequestError, ShardvizEr
 from shardviz.core.layout import READINGS, Layout, layout
 from shardviz.core.spec import Spec, parse
 from shardviz.core.trace import Step, Trace
-from shardviz.core.unshuffle import unshuffle
+from shardviz.core.unshuffle import METHODS, unshuffle
 
 __all__ = ["main"]
 
@@ -78,13 +78,14 @@ def layout_command(spec: str, reading: str, as_json: bool) -> None:
 @click.argument("spec")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A .svg, .png or .html file.")
 @click.option("--story", is_flag=True, help="Draw the reconstruction step by step.")
+@click.option("--method", type=click.Choice(METHODS), default="exact", show_default=True, help="Of the reconstruction.")
 @_reading
-def draw_command(spec: str, output: Path | None, story: bool, reading: str) -> None:
+def draw_command(spec: str, output: Path | None, story: bool, method: str, reading: str) -> None:
     """Draw to a file; without one, print the picture's text form."""
     from shardviz.picture import draw
 
     question = parse(spec)
-    picture = draw(unshuffle(question, reading) if story else layout(question, reading))
+    picture = draw(unshuffle(question, method, reading) if story else layout(question, reading))
     if output is None:
         click.echo(picture.text)
     else:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from shardviz.core.errors import ReadingError, SpecError
 from shardviz.core.order import cutting_order, required_order, split_factor
-from shardviz.core.runs import Runs, chunk, length, position_of, runs_text, strided_chunk
+from shardviz.core.runs import Runs, length, position_of, runs_text, strided_chunk
 from shardviz.core.spec import Spec
 
 __all__ = ["READINGS", "Layout", "Owner", "RankLayout", "Reading", "layout", "local_shape_and_offset"]
@@ -212,51 +212,57 @@ def applied_reading(spec: Spec, tensor_dim: int) -> Reading:
 
 
 def runs_at(spec: Spec, tensor_dim: int, reading: Reading, coordinate: Sequence[int]) -> Runs:
-    """The runs that the rank at a coordinate holds on one tensor dimension: the readable definition of the readings."""
-    whole: Runs = ((0, spec.shape[tensor_dim]),) if spec.shape[tensor_dim] else ()
+    """The runs that the rank at a coordinate holds on one tensor dimension: the cuts of a reading, one after the other."""
+    size = spec.shape[tensor_dim]
+    runs: Runs = ((0, size),) if size else ()
+    for cut in cutting_sequence(spec, tensor_dim, reading):
+        runs = strided_chunk(runs, cut.pieces, spec.mesh.sizes[cut.mesh_dim], coordinate[cut.mesh_dim])
+    return runs
+
+
+class Cut(NamedTuple):
+    """One cut: first into `pieces` (1 for a plain cut), each of which is cut over the ranks of a mesh dimension."""
+
+    mesh_dim: int
+    pieces: int
+
+
+def cutting_sequence(spec: Spec, tensor_dim: int, reading: Reading) -> tuple[Cut, ...]:
+    """The cuts of a tensor dimension in the order in which a reading makes them.
+
+    Raises:
+        ReadingError: the reading does not apply.
+
+    Example:
+        >>> from shardviz.core.spec import parse
+        >>> nine = parse("[9] on dp=4, tp=2: _S(0, 2), S(0)")
+        >>> cutting_sequence(nine, 0, "sharding-order")  # tp, then dp, both plain
+        (Cut(mesh_dim=1, pieces=1), Cut(mesh_dim=0, pieces=1))
+        >>> cutting_sequence(nine, 0, "left-to-right")  # dp in two pieces, then tp
+        (Cut(mesh_dim=0, pieces=2), Cut(mesh_dim=1, pieces=1))
+    """
+    cuts = spec.cuts(tensor_dim)
     match reading:
         case "sharding-order":
-            return _in_order(spec, required_order(spec, tensor_dim), coordinate, whole)
+            return tuple(Cut(mesh_dim, 1) for mesh_dim in required_order(spec, tensor_dim))
         case "left-to-right":
-            return _left_to_right(spec, spec.cuts(tensor_dim), coordinate, whole)
+            return tuple(Cut(mesh_dim, split_factor(spec, mesh_dim)) for mesh_dim in cuts)
         case "outer-last":
-            return _outer_last(spec, tensor_dim, coordinate, whole)
+            return _outer_last(spec, tensor_dim, cuts)
 
 
-def _in_order(spec: Spec, order: Sequence[int], coordinate: Sequence[int], runs: Runs) -> Runs:
-    for mesh_dim in order:
-        runs = chunk(runs, spec.mesh.sizes[mesh_dim], coordinate[mesh_dim])
-    return runs
-
-
-def _left_to_right(spec: Spec, cuts: Sequence[int], coordinate: Sequence[int], runs: Runs) -> Runs:
-    for mesh_dim in cuts:
-        runs = strided_chunk(runs, split_factor(spec, mesh_dim), spec.mesh.sizes[mesh_dim], coordinate[mesh_dim])
-    return runs
-
-
-def _outer_last(spec: Spec, tensor_dim: int, coordinate: Sequence[int], runs: Runs) -> Runs:
-    cuts = spec.cuts(tensor_dim)
+def _outer_last(spec: Spec, tensor_dim: int, cuts: tuple[int, ...]) -> tuple[Cut, ...]:
     if not cuts:
-        return runs
+        return ()
     if not _outer_last_applies(spec, tensor_dim):
-        outer = spec.placements[cuts[0]]
-        later = math.prod(spec.mesh.sizes[m] for m in cuts[1:])
         raise ReadingError(
-            f"outer-last does not apply to tensor dimension {tensor_dim} of {spec}: {outer} on mesh dimension "
-            f"{spec.mesh.names[cuts[0]]!r} has split factor {split_factor(spec, cuts[0])}, and FSDP2 over the later cuts "
-            f"would have {later}"
+            f"outer-last does not apply to tensor dimension {tensor_dim} of {spec}: {spec.placements[cuts[0]]} on mesh "
+            f"dimension {spec.mesh.names[cuts[0]]!r} has split factor {split_factor(spec, cuts[0])}, and FSDP2 over the "
+            f"later cuts would have {math.prod(spec.mesh.sizes[m] for m in cuts[1:])}"
         )
-    inner = Spec(
-        spec.shape,
-        spec.mesh,
-        [p if m in cuts[1:] else "R" for m, p in enumerate(spec.placements)],
-    )
-    order = cutting_order(inner, tensor_dim)
-    inner_runs = (
-        _left_to_right(inner, cuts[1:], coordinate, runs) if order is None else _in_order(inner, order, coordinate, runs)
-    )
-    return chunk(inner_runs, spec.mesh.sizes[cuts[0]], coordinate[cuts[0]])
+    inner = Spec(spec.shape, spec.mesh, [p if m in cuts[1:] else "R" for m, p in enumerate(spec.placements)])
+    decodes = cutting_order(inner, tensor_dim) is not None
+    return (*cutting_sequence(inner, tensor_dim, "sharding-order" if decodes else "left-to-right"), Cut(cuts[0], 1))
 
 
 def _outer_last_applies(spec: Spec, tensor_dim: int) -> bool:

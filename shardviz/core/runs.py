@@ -92,13 +92,15 @@ def piece(runs: Iterable[Run], first: int, last: int) -> Runs:
     Example:
         >>> piece(((0, 2), (6, 9)), 1, 4)  # 0 1 6 7 8 → 1 6 7
         ((1, 2), (6, 8))
+        >>> piece(((0, 2), padding(3)), 1, 4)  # 0 1 # # # → 1 # #
+        ((1, 2), (-2, 0))
     """
     out: list[Run] = []
     before = 0
     for start, stop in runs:
         low, high = max(first - before, 0), min(last - before, stop - start)
         if low < high:
-            out.append((start + low, start + high))
+            out.append((start + low, start + high) if start >= 0 else (stop - (high - low), stop))
         before += stop - start
         if before >= last:
             break
@@ -119,6 +121,8 @@ def strided_chunk(runs: Runs, pieces: int, chunks: int, index: int) -> Runs:
         >>> strided_chunk(((0, 9),), 2, 4, 0)  # 0..4 | 5..8 → ceil(5 / 4) = 2 of the first, 1 of the second
         ((0, 2), (5, 6))
     """
+    if pieces == 1:
+        return chunk(runs, chunks, index)
     total = length(runs)
     kept: list[Run] = []
     for number in range(min(pieces, total)):  # pieces past the last element are empty

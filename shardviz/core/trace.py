@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -222,6 +223,14 @@ class Trace:
         return not self.end and all(buffer == whole for buffer in self.result)
 
     @cached_property
+    def wrong_from(self) -> int | None:
+        """The number (from 0) of the first step that went wrong: it lost an element, or is the end and that is not right."""
+        for number, (before, now) in enumerate(pairwise(self.steps), 1):
+            if any(map(_loses, before.buffers, now.buffers)):
+                return number
+        return None if self.right else len(self.steps) - 1
+
+    @cached_property
     def text(self) -> str:
         """The story in words: what alternative texts and terminals show."""
         lines = [f"{self.spec}: {self.source.text}"]
@@ -251,6 +260,33 @@ def buffer_text(buffer: Buffer) -> str:
     parts = [runs_text(runs) for runs in (buffer.axes or (buffer.cells or (),))]
     text = " x ".join(parts) if buffer.shape else "the scalar"
     return f"addend of {text}" if buffer.pending else text
+
+
+def _loses(before: Buffer, after: Buffer) -> bool:
+    """Whether an element that a rank had is gone after a step."""
+    if before.cells is not None or after.cells is not None:
+        had, has = before.cells, after.cells
+        return had is not None and has is not None and _missing(had, has)
+    return any(map(_missing, before.axes, after.axes))
+
+
+def _missing(had: Runs, has: Runs) -> bool:
+    """Whether an element of one list of runs is in no run of another."""
+    return any(
+        sum(min(stop, high) - max(start, low) for low, high in _disjoint(has) if low < stop and start < high) < stop - start
+        for start, stop in had
+        if start >= 0
+    )
+
+
+def _disjoint(runs: Runs) -> Runs:
+    """The same elements, in order and each once."""
+    out: list[Run] = []
+    for start, stop in sorted(run for run in runs if run[0] >= 0):
+        low = max(start, out[-1][1]) if out else start
+        if low < stop:
+            out.append((low, stop))
+    return tuple(out)
 
 
 _Hole: TypeAlias = Callable[[int], Run]

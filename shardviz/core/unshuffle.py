@@ -1,144 +1,84 @@
-"""The predicted story of reconstruction: the recipe played on buffers of runs, every step with its sentence."""
+"""Predicted stories of reconstruction, by method."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from shardviz.core.errors import SpecError
 from shardviz.core.layout import Layout, layout
-from shardviz.core.recipe import Gather, Operation, Pad, Reduce, Unpad, Unshuffle, payload, recipe, reduce_payload
-from shardviz.core.runs import Runs, joined, length, padding, runs_text
+from shardviz.core.order import explicit_order
+from shardviz.core.play import ITEMSIZE, START, apply, describe, first_step
+from shardviz.core.recipe import recipe
 from shardviz.core.spec import Spec
-from shardviz.core.trace import Buffer, Source, Step, Trace, start
+from shardviz.core.torch28 import torch_28
+from shardviz.core.trace import Source, Trace, start
 
-__all__ = ["unshuffle"]
+__all__ = ["METHODS", "unshuffle"]
 
-ITEMSIZE = 8
-"""Bytes of an element in predicted stories: real runs mark elements with float64 values."""
+METHODS = ("exact", "reverse-order", "torch-2.8")
 
 
-def unshuffle(spec: Spec, reading: str = "auto") -> Trace:
+def unshuffle(spec: Spec, method: str = "exact", reading: str = "auto") -> Trace:
     """Predict how the ranks put a tensor back together: local shards, then pad → all-gather → unpad → unshuffle.
 
     Args:
         spec: the question.
+        method: `"exact"` gathers mesh dimensions from right to left and reorders at the end, with sizes from arithmetic.
+            `"reverse-order"` gathers in reverse sharding order, so that nothing is to be reordered (torch 2.11 and later).
+            `"torch-2.8"` is the method as first merged (pytorch/pytorch#150490), with the sizes it believes in; it goes
+            wrong where those are not what the ranks hold.
         reading: how its placements are read; see `layout`.
 
     Returns:
-        A trace whose last buffers are the whole tensor on every rank.
+        A trace. By the first two methods its last buffers are the whole tensor on every rank.
 
     Raises:
-        ReadingError: the reading does not apply.
+        ReadingError: the reading does not apply; or the method needs a sharding order that the placements do not have.
+        SpecError: there is no such method, or it is not defined for these placements.
 
     Example:
         >>> from shardviz.core.spec import parse
-        >>> story = unshuffle(parse("[5] on dp=2, tp=2: _S(0, 2), S(0)"))
-        >>> [step.name for step in story.steps][4:]
+        >>> five = parse("[5] on dp=2, tp=2: _S(0, 2), S(0)")
+        >>> [step.name for step in unshuffle(five).steps][4:]
         ['pad over dp', 'all-gather over dp', 'unpad', 'unshuffle']
-        >>> print(story.steps[-2].buffers[0].axes, story.right)  # 0 1 3 2 4 before the unshuffle
-        (((0, 2), (3, 4), (2, 3), (4, 5)),) True
+        >>> print(unshuffle(five).steps[-2].buffers[0].axes)  # 0 1 3 2 4 before the unshuffle
+        (((0, 2), (3, 4), (2, 3), (4, 5)),)
+        >>> six = parse("[6] on dp=2, tp=2: _S(0, 2), S(0)")
+        >>> print(unshuffle(six, "torch-2.8").result[0].axes)  # 0 1 2 # 3 5: element 4 is lost
+        (((0, 3), (-1, 0), (3, 4), (5, 6)),)
     """
-    return story(layout(spec, reading))
+    start_layout = layout(spec, reading)
+    match method:
+        case "exact":
+            return story(start_layout)
+        case "reverse-order":
+            return story(start_layout, method, gathers_in_reverse(spec))
+        case "torch-2.8":
+            return torch_28(start_layout)
+    raise SpecError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
 
 
-def story(start_layout: Layout) -> Trace:
-    """The predicted reconstruction of a layout."""
+def story(start_layout: Layout, method: str = "exact", sequence: Sequence[int] | None = None) -> Trace:
+    """The predicted reconstruction of a layout by its recipe."""
     spec = start_layout.spec
     buffers = start(start_layout)
-    steps = [Step("local shards", "local", START, buffers)]
-    for operation in recipe(start_layout):
+    steps = [first_step(START, buffers)]
+    for operation in recipe(start_layout, sequence):
         after = apply(operation, buffers, spec)
         steps.append(describe(operation, spec, buffers, after, ITEMSIZE))
         buffers = after
-    return Trace(spec, Source("predicted"), "exact", tuple(steps))
+    return Trace(spec, Source("predicted"), method, tuple(steps))
 
 
-START = "What each rank holds before anything is sent."
+def gathers_in_reverse(spec: Spec) -> tuple[int, ...]:
+    """The mesh dimensions in the order in which gathering undoes the cuts, the last cut first.
 
+    Raises:
+        ReadingError: the placements decode to no sharding order.
 
-def apply(operation: Operation, buffers: Sequence[Buffer], spec: Spec) -> tuple[Buffer, ...]:
-    """Every rank's buffer after an operation."""
-    match operation:
-        case Pad(dim, _, sizes):
-            return tuple(
-                _along(b, dim, (*b.axes[dim], padding(size - b.shape[dim])) if size > b.shape[dim] else b.axes[dim])
-                for b, size in zip(buffers, sizes, strict=True)
-            )
-        case Gather(dim, mesh_dim):
-            after = list(buffers)
-            for group in spec.mesh.groups(mesh_dim):
-                places = [spec.mesh.position(rank) for rank in group]
-                together = joined(run for place in places for run in buffers[place].axes[dim])
-                for place in places:
-                    after[place] = _along(buffers[place], dim, together)
-            return tuple(after)
-        case Unpad(dim, _, _, _):
-            return tuple(_along(b, dim, joined(run for run in b.axes[dim] if run[0] >= 0)) for b in buffers)
-        case Unshuffle(dim, gathered):
-            return tuple(_along(b, dim, joined(sorted(gathered))) for b in buffers)
-        case Reduce(mesh_dim, _):
-            return tuple(replace(b, pending=tuple(m for m in b.pending if m != mesh_dim)) for b in buffers)
-
-
-def describe(operation: Operation, spec: Spec, before: Sequence[Buffer], after: Sequence[Buffer], itemsize: int) -> Step:
-    """The step that an operation is, with its sentence, groups and bytes."""
-    mesh = spec.mesh
-    local = (0,) * mesh.size
-    match operation:
-        case Pad(dim, mesh_dim, _):
-            added = [a.shape[dim] - b.shape[dim] for b, a in zip(before, after, strict=True)]
-            short = [rank for rank, count in zip(mesh.ranks, added, strict=True) if count]
-            verb = "adds" if len(short) == 1 else "add"
-            sentence = (
-                f"Ranks that differ in {mesh.names[mesh_dim]} alone must send equal amounts: {_ranks(short)} {verb} "
-                f"{_slots(sorted(set(added) - {0}))} of padding."
-            )
-            return Step(f"pad over {mesh.names[mesh_dim]}", "local", sentence, tuple(after), (), local, dim, mesh_dim)
-        case Gather(dim, mesh_dim):
-            groups = mesh.groups(mesh_dim)
-            sent = tuple(payload(b.shape, itemsize, mesh.sizes[mesh_dim]) for b in before)
-            sentence = (
-                f"The {mesh.sizes[mesh_dim]} ranks of each {mesh.names[mesh_dim]} group exchange their buffers; "
-                "each joins them in the order of the coordinates."
-            )
-            name = f"all-gather over {mesh.names[mesh_dim]}"
-            return Step(name, "collective", sentence, tuple(after), groups, sent, dim, mesh_dim)
-        case Unpad(dim, mesh_dim, _, _):
-            sentence = "Sizes are known by arithmetic, so the padding is taken out where it is, chunk by chunk."
-            return Step("unpad", "local", sentence, tuple(after), (), local, dim, mesh_dim)
-        case Unshuffle(dim, gathered):
-            where = f" of tensor dimension {dim}" if spec.ndim > 1 else ""
-            sentence = (
-                f"All elements{where} are here, gathered in the wrong order: {runs_text(gathered, 8)} becomes "
-                f"{runs_text(joined(sorted(gathered)), 8)}. Nothing is sent."
-            )
-            return Step("unshuffle", "local", sentence, tuple(after), (), local, dim)
-        case Reduce(mesh_dim, op):
-            groups = mesh.groups(mesh_dim)
-            sent = tuple(reduce_payload(b.shape, itemsize, mesh.sizes[mesh_dim]) for b in before)
-            sentence = (
-                f"Each rank of a {mesh.names[mesh_dim]} group holds an addend; the {op} over the "
-                f"{mesh.sizes[mesh_dim]} of them is the value."
-            )
-            name = f"all-reduce over {mesh.names[mesh_dim]}"
-            return Step(name, "collective", sentence, tuple(after), groups, sent, None, mesh_dim)
-
-
-def _along(buffer: Buffer, dim: int, runs: Runs) -> Buffer:
-    axes = (*buffer.axes[:dim], runs, *buffer.axes[dim + 1 :])
-    shape = (*buffer.shape[:dim], length(runs), *buffer.shape[dim + 1 :])
-    return replace(buffer, axes=axes, shape=shape)
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    if len(ranks) > 6:
-        return f"{len(ranks)} ranks"
-    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
-
-
-def _slots(counts: Sequence[int]) -> str:
-    if len(counts) == 1:
-        return f"{counts[0]} slot{'s' * (counts[0] != 1)}"
-    return f"{counts[0]} to {counts[-1]} slots"
+    Example:
+        >>> from shardviz.core.spec import parse
+        >>> gathers_in_reverse(parse("[5] on dp=2, tp=2: _S(0, 2), S(0)"))  # tp cut first, so dp is gathered first
+        (0, 1)
+    """
+    return tuple(mesh_dim for mesh_dim, _ in reversed(explicit_order(spec).flat))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from shardviz.core.errors import RankFailure, RequestError
 from shardviz.core.layout import layout
+from shardviz.core.play import ITEMSIZE, START, describe, first_step
 from shardviz.core.recipe import recipe
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Source, Step, Trace
-from shardviz.core.unshuffle import ITEMSIZE, START, describe
 from shardviz.ranks import answers
 from shardviz.ranks.answers import Answers
 from shardviz.ranks.torch_story import torch_story
@@ -35,14 +35,14 @@ def run(ranks: Ranks, spec: Spec) -> Trace:
     try:
         torch = torch_story(spec, source, _of_mesh(spec, ranks.apply(answers.full_tensor, spec, device)))
     except RankFailure as failure:  # torch's own reconstruction may raise, or never come back: that is an answer too
-        held = Step("local shards", "local", START, tuple(one.held for one in found))
+        held = first_step(START, tuple(one.held for one in found))
         torch = Trace(spec, source, "full_tensor", (held,), end=str(failure))
     return Trace(spec, source, "exact", _steps(spec, found), tuple(one.report for one in found), torch)
 
 
 def _steps(spec: Spec, found: Sequence[Answers]) -> tuple[Step, ...]:
     buffers = tuple(one.held for one in found)
-    steps = [Step("local shards", "local", START, buffers, (), (0,) * len(buffers))]
+    steps = [first_step(START, buffers)]
     for number, operation in enumerate(recipe(layout(spec))):
         after = tuple(one.buffers[number] for one in found)
         steps.append(describe(operation, spec, buffers, after, ITEMSIZE))

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
+from shardviz.core.play import ITEMSIZE, first_step
 from shardviz.core.recipe import payload, reduce_payload
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Source, Step, Trace
-from shardviz.core.unshuffle import ITEMSIZE
 from shardviz.ranks.answers import TorchOperation, TorchRun
 
 __all__ = ["torch_story"]
@@ -36,7 +36,7 @@ def torch_story(spec: Spec, source: Source, runs: Sequence[TorchRun]) -> Trace:
         runs: what each rank recorded, in the mesh's order.
     """
     buffers = tuple(run.held for run in runs)
-    steps = [Step("local shards", "local", "What each rank holds before full_tensor().", buffers, (), (0,) * len(runs))]
+    steps = [first_step("What each rank holds before full_tensor().", buffers)]
     for done in _side_by_side([run.operations for run in runs]):
         name = next(one.name for one in done if one)
         after = tuple(one.after if one else before for one, before in zip(done, buffers, strict=True))

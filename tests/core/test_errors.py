@@ -122,7 +122,7 @@ def test_a_factor_that_decodes_to_nothing_names_those_that_fit(text, placement, 
     assert message.startswith(f"{placement} on mesh dimension {name!r} decodes to no sharding order on {spec.mesh}: ")
     assert message.endswith(f"factors that would fit: {fitting}")
     with pytest.raises(ReadingError):
-        unshuffle(spec, "sharding-order")
+        unshuffle(spec, reading="sharding-order")
 
 
 def test_every_factor_that_is_said_to_fit_does():

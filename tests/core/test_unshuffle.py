@@ -21,9 +21,9 @@ def test_every_step_is_what_lists_of_elements_would_be(case):
             held = oracle.holdings(case.shape, case.sizes, case.placements, reading)
         except oracle.DoesNotApply:
             with pytest.raises(ReadingError):
-                unshuffle(case.spec, reading)
+                unshuffle(case.spec, reading=reading)
             continue
-        assert_story_is_right(unshuffle(case.spec, reading), case, held)
+        assert_story_is_right(unshuffle(case.spec, reading=reading), case, held)
 
 
 @given(cases())
