@@ -15,7 +15,7 @@ export SPEC MAX_RANKS
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test check format lab constraints clean distclean
+.PHONY: help setup demo test check format lab pictures constraints clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS=$$'\t' read -r name text; do \
@@ -41,6 +41,10 @@ format: $(READY) ## write the code in the project's form
 
 lab: $(READY) ## JupyterLab on the first notebook
 	@$(BIN)/shardviz lab
+
+pictures: $(READY) ## the README's pictures, recorded anew on real ranks
+	@$(BIN)/shardviz demo --out build/demo "[5] on dp=2, tp=2: _S(0, 2), S(0)" && cp build/demo/story.png docs/story.png
+	@$(BIN)/shardviz demo --out build/nine "[9] on dp=4, tp=2: _S(0, 2), S(0)" && cp build/nine/layout.png docs/nine.png
 
 constraints: $(READY) ## pin in constraints.txt what is installed in .venv
 	@pins="$$($(BIN)/python -m pip freeze --all --exclude-editable)" && \

@@ -3,8 +3,9 @@
 The nouns, each where it lives:
 
 - `Spec`, `Mesh` and the placements (`core`): the question; `parse` reads it from its notation.
-- `layout`, `split`, `unshuffle`, `compare` (`core`): what arithmetic says each rank holds, how a tensor is cut and put back
-  together, and what differs between two answers; `explicit_order` and `local_shape_and_offset` say it in numbers.
+- `layout`, `split`, `unshuffle`, `redistribute` (`core`): what arithmetic says each rank holds, and how a tensor is cut, put
+  back together and moved to other placements; `explicit_order` and `local_shape_and_offset` say it in numbers.
+- `compare` (`core`): what differs between two answers.
 - `Ranks` (`ranks`): real ranks; `Ranks.run` records a story on them, `load` reads one from a file.
 - `draw` (`picture`) and `explore` (`widgets`): see it.
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from shardviz.core.placements import Replicate as Replicate
     from shardviz.core.placements import Shard as Shard
     from shardviz.core.placements import StridedShard as StridedShard
+    from shardviz.core.redistribute import redistribute as redistribute
     from shardviz.core.spec import Spec as Spec
     from shardviz.core.spec import parse as parse
     from shardviz.core.split import split as split
@@ -53,6 +55,7 @@ _HOMES = {
     "load": "core.files",
     "local_shape_and_offset": "core.layout",
     "parse": "core.spec",
+    "redistribute": "core.redistribute",
     "split": "core.split",
     "unshuffle": "core.unshuffle",
 }

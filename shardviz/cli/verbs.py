@@ -171,8 +171,8 @@ def run_spec(spec: Spec, max_ranks: int, timeout: float) -> Trace:
         RequestError: it needs more ranks than allowed; nothing was started.
         RanksError: the run could not be finished.
     """
-    from shardviz.ranks.cluster import Ranks
     from shardviz.cli.terminal import progress_bar
+    from shardviz.ranks.cluster import Ranks
 
     needed = max(spec.mesh.ranks) + 1
     if needed > max_ranks:
@@ -220,7 +220,12 @@ def save(trace: Trace, output: Path) -> None:
         return
     from shardviz.picture import draw
 
-    draw(trace).save(output)
+    if output.suffix != ".html":
+        draw(trace).save(output)
+        return
+    from shardviz.cli.demo import run_page
+
+    output.write_text(run_page(trace), "utf-8")
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

@@ -28,6 +28,7 @@ class _Story:
     reported: tuple[Report, ...] = ()
     torch: _Story | None = None
     end: str = ""
+    target: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def from_json(document: bytes) -> Trace:
 
 def _story(trace: Trace) -> _Story:
     torch = _story(trace.torch) if trace.torch else None
-    return _Story(str(trace.spec), trace.source, trace.method, trace.steps, trace.reported, torch, trace.end)
+    target = str(trace.target) if trace.target else ""
+    return _Story(str(trace.spec), trace.source, trace.method, trace.steps, trace.reported, torch, trace.end, target)
 
 
 def _trace(story: _Story) -> Trace:
@@ -101,7 +103,10 @@ def _trace(story: _Story) -> Trace:
     for step in story.steps:
         _check(step, spec)
     torch = _trace(story.torch) if story.torch else None
-    return Trace(spec, story.source, story.method, story.steps, story.reported, torch, story.end)
+    target = parse(story.target) if story.target else None
+    if target is not None and (target.shape, target.mesh) != (spec.shape, spec.mesh):
+        raise FileError(f"it leads from {spec} to {target}, which is another tensor")
+    return Trace(spec, story.source, story.method, story.steps, story.reported, torch, story.end, target)
 
 
 def _check(step: Step, spec: Spec) -> None:

@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from shardviz.core.errors import ReadingError, SpecError
 from shardviz.core.order import cutting_order, required_order, split_factor
-from shardviz.core.runs import Runs, length, position_of, runs_text, strided_chunk
+from shardviz.core.runs import Runs, length, position_of, runs_text, strided_chunk, strided_chunks
 from shardviz.core.spec import Spec
 
 __all__ = ["READINGS", "Layout", "Owner", "RankLayout", "Reading", "layout", "local_shape_and_offset"]
@@ -20,7 +19,7 @@ Reading: TypeAlias = Literal["sharding-order", "left-to-right", "outer-last"]
 READINGS: tuple[Reading, ...] = get_args(Reading)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RankLayout:
     """What one rank holds.
 
@@ -168,7 +167,7 @@ def layout(spec: Spec, reading: str = "auto") -> Layout:
     applied = tuple(applied_reading(spec, dim) if reading == "auto" else _named(reading) for dim in range(spec.ndim))
     tables = [_table(spec, dim, name) for dim, name in enumerate(applied)]
     ranks = tuple(
-        _rank_layout(spec.shape, rank, coordinate, tuple(table[tuple(coordinate[m] for m in cuts)] for cuts, table in tables))
+        RankLayout(rank, coordinate, *_per_dim(coordinate, tables))
         for rank, coordinate in zip(spec.mesh.ranks, spec.mesh.coordinates, strict=True)
     )
     return Layout(spec, applied, ranks)
@@ -197,9 +196,8 @@ def local_shape_and_offset(spec: Spec, coordinate: Sequence[int]) -> tuple[tuple
     sizes = spec.mesh.sizes
     if len(coordinate) != len(sizes) or any(not 0 <= place < size for place, size in zip(coordinate, sizes, strict=True)):
         raise SpecError(f"the mesh {spec.mesh} has no coordinate {tuple(coordinate)}")
-    runs = tuple(runs_at(spec, dim, applied_reading(spec, dim), coordinate) for dim in range(spec.ndim))
-    held = _rank_layout(spec.shape, 0, tuple(coordinate), runs)
-    return held.shape, held.offset
+    held = [_held(runs_at(spec, dim, applied_reading(spec, dim), coordinate), size) for dim, size in enumerate(spec.shape)]
+    return tuple(h.shape for h in held), tuple(h.offset for h in held)
 
 
 def applied_reading(spec: Spec, tensor_dim: int) -> Reading:
@@ -271,22 +269,44 @@ def _outer_last_applies(spec: Spec, tensor_dim: int) -> bool:
     return bool(cuts) and split_factor(spec, cuts[0]) == later
 
 
-def _table(spec: Spec, dim: int, reading: Reading) -> tuple[tuple[int, ...], dict[tuple[int, ...], Runs]]:
-    """The cutting mesh dimensions, and the runs for every combination of coordinates on them: the other ones do not matter."""
-    cuts = spec.cuts(dim)
-    table = {}
-    for place in product(*(range(spec.mesh.sizes[m]) for m in cuts)):
-        coordinate = [0] * spec.mesh.ndim
-        for mesh_dim, index in zip(cuts, place, strict=True):
-            coordinate[mesh_dim] = index
-        table[place] = runs_at(spec, dim, reading, coordinate)
-    return cuts, table
+class _Held(NamedTuple):
+    """What is held on one tensor dimension, and its shape and offset there."""
+
+    shape: int
+    offset: int
+    runs: Runs
 
 
-def _rank_layout(shape: tuple[int, ...], rank: int, coordinate: tuple[int, ...], runs: tuple[Runs, ...]) -> RankLayout:
-    sizes = tuple(length(held) for held in runs)
-    offset = tuple(held[0][0] if held else size for held, size in zip(runs, shape, strict=True))
-    return RankLayout(rank, coordinate, sizes, offset, runs)
+_Table: TypeAlias = tuple[tuple[int, ...], dict[tuple[int, ...], _Held]]
+"""The cutting mesh dimensions, and what is held for every combination of coordinates on them: no others matter."""
+
+
+def _table(spec: Spec, dim: int, reading: Reading) -> _Table:
+    size = spec.shape[dim]
+    sequence = cutting_sequence(spec, dim, reading)
+    pieces: dict[tuple[int, ...], Runs] = {(): ((0, size),) if size else ()}
+    for cut in sequence:
+        pieces = {
+            (*place, index): part
+            for place, runs in pieces.items()
+            for index, part in enumerate(strided_chunks(runs, cut.pieces, spec.mesh.sizes[cut.mesh_dim]))
+        }
+    return tuple(cut.mesh_dim for cut in sequence), {place: _held(runs, size) for place, runs in pieces.items()}
+
+
+def _held(runs: Runs, size: int) -> _Held:
+    return _Held(length(runs), runs[0][0] if runs else size, runs)
+
+
+def _per_dim(
+    coordinate: tuple[int, ...], tables: Sequence[_Table]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Runs, ...]]:
+    """Shape, offset and runs of the rank at a coordinate, one entry per tensor dimension."""
+    held = [table[tuple([coordinate[mesh_dim] for mesh_dim in cuts])] for cuts, table in tables]
+    if not held:
+        return (), (), ()
+    shape, offset, runs = zip(*held, strict=True)
+    return shape, offset, runs
 
 
 def _named(reading: str) -> Reading:

@@ -57,7 +57,7 @@ def describe(operation: Operation, spec: Spec, before: Sequence[Buffer], after: 
             short = [rank for rank, count in zip(mesh.ranks, added, strict=True) if count]
             verb = "adds" if len(short) == 1 else "add"
             sentence = (
-                f"Ranks that differ in {mesh.names[mesh_dim]} alone must send equal amounts: {_ranks(short)} {verb} "
+                f"Ranks that differ in {mesh.names[mesh_dim]} alone must send equal amounts: {ranks_text(short)} {verb} "
                 f"{_slots(sorted(set(added) - {0}))} of padding."
             )
             return Step(f"pad over {mesh.names[mesh_dim]}", "local", sentence, tuple(after), (), local, dim, mesh_dim)
@@ -97,7 +97,7 @@ def _along(buffer: Buffer, dim: int, runs: Runs) -> Buffer:
     return replace(buffer, axes=axes, shape=shape)
 
 
-def _ranks(ranks: Sequence[int]) -> str:
+def ranks_text(ranks: Sequence[int]) -> str:
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     if len(ranks) > 6:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from shardviz.core.layout import Layout
+from shardviz.core.mesh import Mesh
 from shardviz.core.placements import Partial, Shard, StridedShard
 from shardviz.core.runs import Runs, joined, length
 
@@ -93,7 +94,7 @@ def recipe(layout: Layout, sequence: Sequence[int] | None = None) -> tuple[Opera
                 operations.append(Reduce(mesh_dim, op))
             case Shard(dim) | StridedShard(dim, _):
                 if spec.mesh.sizes[mesh_dim] > 1:
-                    operations += _gather(layout, dim, mesh_dim, held[dim])
+                    operations += gathered(spec.mesh, dim, mesh_dim, held[dim])
                 order = held[dim][0]
                 last = not set(spec.cuts(dim)) & set(gathers[position + 1 :])
                 if last and order != joined(sorted(order)):
@@ -101,9 +102,15 @@ def recipe(layout: Layout, sequence: Sequence[int] | None = None) -> tuple[Opera
     return tuple(operations)
 
 
-def _gather(layout: Layout, dim: int, mesh_dim: int, held: list[Runs]) -> list[Operation]:
-    """Pad, gather, unpad over one mesh dimension; `held` is brought up to date."""
-    mesh = layout.spec.mesh
+def gathered(mesh: Mesh, dim: int, mesh_dim: int, held: list[Runs]) -> list[Operation]:
+    """Pad, gather, unpad over one mesh dimension; padding only where a group's members hold different amounts.
+
+    Args:
+        mesh: the ranks.
+        dim: the tensor dimension to gather.
+        mesh_dim: the mesh dimension to gather over.
+        held: the runs that each rank holds on the tensor dimension, in the mesh's order; brought up to date in place.
+    """
     width = [0] * mesh.size
     kept: list[tuple[int, ...]] = [()] * mesh.size
     for group in mesh.groups(mesh_dim):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import TypeAlias
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "run_text",
     "runs_text",
     "strided_chunk",
+    "strided_chunks",
     "unknown",
 ]
 
@@ -128,6 +130,16 @@ def strided_chunk(runs: Runs, pieces: int, chunks: int, index: int) -> Runs:
     for number in range(min(pieces, total)):  # pieces past the last element are empty
         kept.extend(chunk(piece(runs, *chunk_bounds(total, pieces, number)), chunks, index))
     return joined(kept)
+
+
+def strided_chunks(runs: Runs, pieces: int, chunks: int) -> list[Runs]:
+    """All of them: `strided_chunk` for every index. One run cut plainly, the usual case, is arithmetic alone."""
+    if pieces == 1 and len(runs) == 1:
+        ((start, stop),) = runs
+        step = -(-(stop - start) // chunks)
+        bounds = [min(start + index * step, stop) for index in range(chunks + 1)]
+        return [((low, high),) if low < high else () for low, high in pairwise(bounds)]
+    return [strided_chunk(runs, pieces, chunks, index) for index in range(chunks)]
 
 
 def position_of(runs: Iterable[Run], index: int) -> int | None:

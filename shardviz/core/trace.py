@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from shardviz.core.layout import Layout
+from shardviz.core.layout import Layout, layout
 from shardviz.core.runs import Run, Runs, is_padding, is_unknown, padding, runs_text, unknown
 from shardviz.core.spec import Spec
 
@@ -177,6 +177,7 @@ class Trace:
         reported: a recorded story also carries what torch says each rank holds.
         torch: a recorded story also carries torch's own `full_tensor()` on the same ranks.
         end: where a story stops before a result: why.
+        target: the spec that the story leads to; None where it leads to the whole tensor on every rank.
     """
 
     spec: Spec
@@ -186,6 +187,7 @@ class Trace:
     reported: tuple[Report, ...] = ()
     torch: Trace | None = field(default=None, repr=False)
     end: str = ""
+    target: Spec | None = None
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -212,15 +214,16 @@ class Trace:
         """What each rank has at the end."""
         return self.steps[-1].buffers
 
-    def holds(self, layout: Layout) -> bool:
+    def holds(self, predicted: Layout) -> bool:
         """Whether the ranks hold, at the start, what a layout says."""
-        return self.held == start(layout)
+        return self.held == start(predicted)
 
     @cached_property
     def right(self) -> bool:
-        """Whether every rank ends with the whole tensor, in order."""
-        whole = whole_buffer(self.spec.shape)
-        return not self.end and all(buffer == whole for buffer in self.result)
+        """Whether every rank ends with what it should: the whole tensor in order, or its shard by the target."""
+        whole = (whole_buffer(self.spec.shape),) * self.spec.mesh.size
+        aim = start(layout(self.target)) if self.target else whole
+        return not self.end and self.result == aim
 
     @cached_property
     def wrong_from(self) -> int | None:
@@ -244,10 +247,10 @@ class Trace:
         return self.text
 
 
-def start(layout: Layout) -> tuple[Buffer, ...]:
+def start(held: Layout) -> tuple[Buffer, ...]:
     """The buffers of a story's first step: what each rank holds by a layout."""
-    pending = layout.spec.pending_dims
-    return tuple(Buffer(held.runs, held.shape, pending=pending) for held in layout)
+    pending = held.spec.pending_dims
+    return tuple(Buffer(rank.runs, rank.shape, pending=pending) for rank in held)
 
 
 def whole_buffer(shape: Sequence[int]) -> Buffer:

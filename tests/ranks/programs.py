@@ -55,3 +55,7 @@ def warn():
     warnings.warn("something torch says", UserWarning, stacklevel=1)
     os.write(2, b"something C++ says\n")
     print("something printed")
+
+
+def lose_rank_one(spec, device):
+    raise_on(1)

@@ -1,0 +1,111 @@
+"""From facts to pictures: layouts, what ranks hold against what torch reports, and stories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardviz.core.layout import Layout
+from shardviz.core.spec import Spec
+from shardviz.core.trace import Buffer, Report, Source, Trace, start
+from shardviz.picture.facts import coordinate_text, drawn_dims, owners
+from shardviz.picture.picture import Frame, Picture, Table
+from shardviz.picture.scene import Scene
+from shardviz.picture.scene_cards import cards_scene, facet_dims
+from shardviz.picture.scene_grid import View
+from shardviz.picture.scene_layout import Facts, lanes_scene, layout_title
+from shardviz.picture.scene_overview import overview_scene
+from shardviz.picture.scene_story import frame_scenes, strip_scene, title
+from shardviz.picture.words import RANKS, buffer_words, held_words, layout_words, number, sent_text, trace_words
+
+__all__ = ["draw", "draw_held", "draw_layout"]
+
+LANES = 32
+"""The most ranks that have a lane or a card of their own; more of them get an overview."""
+
+
+def draw(what: Layout | Trace, *, step: int | None = None) -> Picture:
+    """Draw a layout or a story.
+
+    Args:
+        what: the facts.
+        step: of a story, one step's number from 0; every step then gives a picture of the same size.
+
+    Raises:
+        IndexError: the story has no such step.
+    """
+    if isinstance(what, Layout):
+        facts = _facts(what.spec, start(what), Source("predicted"), (), what.reading)
+        return _layout_picture(facts, layout_words(what))
+    if step is None:
+        scenes = frame_scenes(what, range(len(what.steps)), bare=True)
+        frames = tuple(Frame(scene, now.name, now.sentence) for scene, now in zip(scenes, what.steps, strict=True))
+        return Picture(strip_scene(what), title(what), trace_words(what), _story_table(what), frames, what.spec.shape)
+    now = what.steps[step]
+    place = range(len(what.steps))[step]
+    text = [f"{what.spec}: {what.source.text}", f"{place + 1}. {now.name} ({sent_text(now)}): {now.sentence}"]
+    text += held_words(what.spec, now.buffers)
+    (scene,) = frame_scenes(what, [place])
+    return Picture(scene, f"{place + 1} · {now.name}", "\n".join(text), _story_table(what), (), what.spec.shape)
+
+
+def draw_layout(
+    spec: Spec, buffers: Sequence[Buffer], source: Source, reports: Sequence[Report] = (), reading: str = ""
+) -> Picture:
+    """Draw what ranks hold, filled, and what torch reports of it, outlined; where they part, in red and in words.
+
+    Args:
+        spec: the tensor's spec.
+        buffers: what each rank holds, in the mesh's order.
+        source: where the buffers come from.
+        reports: what torch says, where that is known.
+        reading: how the placements were read, where the buffers were predicted.
+    """
+    facts = _facts(spec, tuple(buffers), source, tuple(reports), reading)
+    lines = [f"{spec}: {source.text}", *held_words(spec, facts.buffers)]
+    lines += [f"rank {spec.mesh.ranks[position]} {facts.difference(position)}" for position in facts.differing]
+    return _layout_picture(facts, "\n".join(lines))
+
+
+def draw_held(trace: Trace) -> Picture:
+    """Draw what the ranks held at the start of a story, with what torch reported of it."""
+    return draw_layout(trace.spec, trace.held, trace.source, trace.reported)
+
+
+def _facts(spec: Spec, buffers: tuple[Buffer, ...], source: Source, reports: tuple[Report, ...], reading: str) -> Facts:
+    return Facts(spec, buffers, source, owners(spec, buffers), reports, reading)
+
+
+def _layout_picture(facts: Facts, text: str) -> Picture:
+    return Picture(_layout_scene(facts), layout_title(facts), text, _layout_table(facts), (), facts.spec.shape)
+
+
+def _layout_scene(facts: Facts) -> Scene:
+    dims = drawn_dims(facts.spec, facts.buffers)
+    ranks, ndim = len(facts.buffers), facts.spec.ndim
+    if ranks > LANES:
+        return overview_scene(facts, View.of(facts.spec, facts.owned, dims))
+    uncut = not any(facts.spec.cuts(dim) for dim in range(ndim))
+    if ndim < 2 or (ndim == 2 and len(dims) == 1 and not uncut):
+        return lanes_scene(facts, View.of(facts.spec, facts.owned, dims))
+    return cards_scene(facts, View.of(facts.spec, facts.owned, facet_dims(facts, dims)))
+
+
+def _layout_table(facts: Facts) -> Table:
+    head = ("rank", "coordinate", "holds", "elements", *(("torch reports",) if facts.reports else ()))
+    rows = []
+    for position, buffer in enumerate(facts.buffers[:RANKS]):
+        row = [str(facts.spec.mesh.ranks[position]), coordinate_text(facts.spec, position)]
+        row += [buffer_words(buffer), number(buffer.numel)]
+        if facts.reports:
+            row.append(facts.difference(position) or "the same")
+        rows.append(tuple(row))
+    return Table(head, tuple(rows))
+
+
+def _story_table(trace: Trace) -> Table:
+    head = ("step", "sends", *(f"rank {rank}" for rank in trace.ranks[:RANKS]))
+    rows = [
+        (f"{place}. {step.name}", sent_text(step), *(buffer_words(b, 8) for b in step.buffers[:RANKS]))
+        for place, step in enumerate(trace.steps, 1)
+    ]
+    return Table(head, tuple(rows))

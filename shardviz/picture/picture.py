@@ -1,0 +1,112 @@
+"""A picture: shows itself in a notebook, and writes itself as SVG, PNG, or a self-contained page."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+from shardviz.core.errors import FileError
+from shardviz.picture.scene import Scene
+
+__all__ = ["Frame", "Picture", "Table"]
+
+FEW = 100
+"""The most cells that a notebook gets as SVG; a bitmap is lighter beyond."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One step of a story, for a player: its scene, its name and its sentence."""
+
+    scene: Scene
+    name: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Facts in rows, for readers who prefer them to a picture."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing of facts, together with its text form.
+
+    Attributes:
+        scene: what is drawn.
+        title: one line.
+        text: the same facts in words: the alternative text.
+        table: the same facts rank by rank.
+        frames: of a story, one frame per step.
+        shape: the tensor's shape; with it a page names the element under the pointer.
+    """
+
+    scene: Scene
+    title: str
+    text: str
+    table: Table = field(repr=False)
+    frames: tuple[Frame, ...] = field(default=(), repr=False)
+    shape: tuple[int, ...] = ()
+
+    def svg(self) -> str:
+        """The picture as SVG, on a light ground of its own; the same picture always gives the same text."""
+        from shardviz.picture.svg import write_svg
+
+        return write_svg(self.scene, self.text)
+
+    def png(self, dpi: float = 144) -> bytes:
+        """The picture as PNG; at 96 dots per inch it has the size of the scene in pixels."""
+        from shardviz.picture.figure import make_png  # matplotlib is imported for bitmaps alone
+
+        return make_png(self.scene, dpi)
+
+    def html(self) -> str:
+        """The picture as one self-contained page: it follows elements under the pointer, and plays a story."""
+        from shardviz.picture.pages import Section, page
+
+        return page(self.title, [Section(picture=self)])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture; the name's ending says how.
+
+        Args:
+            path: a file name that ends in `.svg`, `.png` or `.html`; missing folders are made.
+
+        Raises:
+            FileError: another ending, or the file cannot be written.
+        """
+        target = Path(path)
+        writers: dict[str, Callable[[], bytes]] = {
+            ".svg": lambda: self.svg().encode(),
+            ".png": self.png,
+            ".html": lambda: self.html().encode(),
+        }
+        if target.suffix not in writers:
+            raise FileError(f"{target.name!r}: a picture is saved as {', '.join(writers)}, by the ending of the name")
+        content = writers[target.suffix]()
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        except OSError as error:
+            raise FileError(f"the picture cannot be written to {target}: {error.strerror}") from error
+        return target
+
+    def markup(self) -> str:
+        """The picture as an HTML fragment with its alternative text: SVG while it is small, an image otherwise."""
+        if len(self.scene.cells) <= FEW:
+            return self.svg()
+        data = base64.b64encode(self.png()).decode()
+        size = f'width="{round(self.scene.width)}" height="{round(self.scene.height)}"'
+        return f'<img alt="{escape(self.text)}" {size} src="data:image/png;base64,{data}">'
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.markup(), "text/plain": self.text}
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,0 +1,264 @@
+"""Which rank holds which elements: a lane per rank along one dimension; other shapes go to cards or to the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from shardviz.core.compare import report_difference
+from shardviz.core.runs import length
+from shardviz.core.spec import Spec
+from shardviz.core.trace import Buffer, Report, Source
+from shardviz.picture.facts import Owners, Piece, held_once, units
+from shardviz.picture.scene import Box, Line, Mark, Scene, Text, moved, scene
+from shardviz.picture.scene_grid import LEAST, Placed, Scale, View, axes_of, nothing, paint
+from shardviz.picture.scene_mesh import mesh_panel
+from shardviz.picture.scene_parts import (
+    EDGE,
+    cell_words,
+    head,
+    head_width,
+    lane_label_width,
+    lane_labels,
+    legend,
+    local_order,
+    partial_words,
+    place_words,
+    rank_hues,
+    source_line,
+)
+from shardviz.picture.theme import BODY, SMALL, clip, text_width
+from shardviz.picture.words import buffer_words, number, plural, tensor_words
+
+__all__ = ["Facts", "axis_marks", "head_lines", "lanes_scene", "layout_legend", "layout_title", "ticks"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a picture of a layout shows: every rank's buffer, and what torch says of it where that is known."""
+
+    spec: Spec
+    buffers: tuple[Buffer, ...]
+    source: Source
+    owned: Owners
+    reports: tuple[Report, ...] = ()
+    reading: str = ""
+
+    def difference(self, position: int) -> str:
+        """How torch's report differs from what the rank holds, in words; "" where it does not."""
+        report = self.report(position)
+        return report_difference(self.spec.shape, self.buffers[position], report) if report else ""
+
+    def report(self, position: int) -> Report | None:
+        """Torch's report on a rank."""
+        rank = self.spec.mesh.ranks[position]
+        return next((report for report in self.reports if report.rank == rank), None)
+
+    @property
+    def differing(self) -> tuple[int, ...]:
+        """The positions of the ranks on which report and reality part."""
+        return tuple(p for p in range(len(self.buffers)) if self.difference(p)) if self.reports else ()
+
+    def note(self, position: int) -> str:
+        """What is to be said of a rank beside its elements."""
+        buffer = self.buffers[position]
+        if buffer.pending:
+            return partial_words(self.spec, buffer, position)
+        first = held_once(self.buffers).get(buffer, position) if buffer.numel else position
+        if first != position:
+            return f"same as rank {self.spec.mesh.ranks[first]}"
+        if local_order(buffer):
+            return f"in local order {buffer_words(buffer, 8)}"
+        return place_words(buffer, self.spec.shape)
+
+
+def layout_title(facts: Facts) -> str:
+    """What the picture says."""
+    ranks = len(facts.buffers)
+    what = tensor_words(facts.spec)
+    if facts.differing:
+        return f"{what} on {facts.spec.mesh}: where torch and its ranks part"
+    if facts.source.answer == "predicted" and not facts.reports:
+        lie = "lies" if facts.spec.ndim != 1 or facts.spec.numel == 1 else "lie"
+        return f"How {what} {lie} on {plural(ranks, 'rank')}"
+    return f"What {plural(ranks, 'rank')} hold{'s' * (ranks == 1)} of {what}"
+
+
+def head_lines(facts: Facts, dims: Sequence[int]) -> list[str]:
+    """The notation, and where the facts come from."""
+    reading = f"read as {facts.reading}" if facts.reading else ""
+    lines = [str(facts.spec), source_line(facts.source, (reading, cell_words(facts.spec, dims)))]
+    if facts.reports:
+        lines.append(f"filled: {facts.source.answer} · outlined: reported by torch {facts.source.torch}".rstrip())
+    return lines
+
+
+def lanes_scene(facts: Facts, view: View) -> Scene:
+    """One lane per rank, every element at its global place along the dimension that is cut."""
+    size = facts.spec.shape[view.cols[0]] if view.cols else 1
+    single = size <= 64
+    pitch = (min(34.0, max(660 / max(size, 1), 14.0)) if view.cols else 56.0) if single else 660 / size
+    few = len(facts.buffers) <= 16
+    tall = (min(max(pitch - 5, 18.0), 28.0) if view.cols else 26.0) if single else 26.0
+    tall, lane = (tall, max(tall + 12, 34.0)) if few else (min(tall, 17.0), 23.0)
+    scale = Scale(pitch, single, 5.0 if pitch > 20 else 1.5)
+    shown = range(len(facts.buffers))
+    devices = facts.source.devices
+    label = lane_label_width(facts.spec, shown, lane - 4, devices) + 22
+    long = max(size * pitch, 90.0)
+    extra = max((_extra_width(buffer, view, scale) for buffer in facts.buffers), default=0.0)
+    notes = [_note(facts, position, single) for position in shown]
+    room = max((text_width(text, BODY, red) + 22 for text, red in notes if text), default=0.0)
+    panel = mesh_panel(facts.spec.mesh, rank_hues(facts.spec, facts.buffers, facts.owned))
+    room = min(room, 340.0)
+    name, lines = layout_title(facts), head_lines(facts, (*view.rows, *view.cols))
+    width = max(2 * EDGE + label + long + extra + room, head_width(name, lines, panel), 640.0)
+    marks, y = head(name, lines, panel, width)
+    left = EDGE + label
+    if view.cols and size:
+        marks += moved(axis_marks(facts.spec, view.cols[0], scale, size), left, y + 14)
+        y += 26
+    for position in shown:
+        middle = y + lane / 2
+        marks += moved(lane_labels(facts.spec, position, middle, lane - 4, devices), EDGE, 0)
+        if view.cols and size:
+            marks.append(Line(((left, middle), (left + long, middle)), "rule"))
+        marks += moved(_lane(facts, view, position, scale, tall, long), left, middle - tall / 2)
+        text, red = notes[position]
+        if text:
+            x = left + long + extra + 20
+            shown_text = clip(text, width - x - EDGE + 8, BODY, red)
+            marks.append(Text(x, middle + 4, shown_text, BODY, "red" if red else "muted", bold=red))
+        y += lane
+    key, tall = legend(layout_legend(facts), width - 2 * EDGE)
+    marks += moved(key, EDGE, y + 22)
+    return scene(width, y + 22 + tall + EDGE - 8, marks)
+
+
+def axis_marks(spec: Spec, dim: int, scale: Scale, size: int) -> list[Mark]:
+    """Global indices along the top, on a baseline at the origin."""
+    name = {(1, 0): "row", (2, 0): "row", (2, 1): "column"}.get((spec.ndim, dim), f"index of dimension {dim}")
+    marks: list[Mark] = [Text(-12, 0, name, SMALL, "faint", "end")]
+    if scale.single:
+        every = 1 if scale.pitch >= text_width(str(size), SMALL) + 3 else 5
+        return marks + [
+            Text(i * scale.pitch + (scale.pitch - scale.gap) / 2, 0, str(i), SMALL, "faint", "middle")
+            for i in range(0, size, every)
+        ]
+    for i in ticks(size, 6):
+        x = i * scale.pitch
+        marks += [Text(x, 0, number(i), SMALL, "faint", "middle" if i else "start"), Line(((x, 4), (x, 8)), "faint")]
+    x = size * scale.pitch
+    return [*marks, Text(x, 0, number(size), SMALL, "faint", "end"), Line(((x, 4), (x, 8)), "faint")]
+
+
+def ticks(size: int, most: int) -> list[int]:
+    """Round numbers below a size, at most so many, none close to the end.
+
+    Example:
+        >>> ticks(50257, 6)
+        [0, 10000, 20000, 30000, 40000]
+    """
+    step = 1
+    while size / step > most:
+        step *= 5 if str(step)[0] == "2" else 2
+        if str(step).rstrip("0") == "4":
+            step = step * 5 // 4
+    return [i for i in range(0, size, step) if size - i > step * 0.6 or i == 0]
+
+
+def _note(facts: Facts, position: int, single: bool) -> tuple[str, bool]:
+    difference = facts.difference(position)
+    if difference:
+        return difference, True
+    note, buffer = facts.note(position), facts.buffers[position]
+    if single or not buffer.numel or buffer.cells is not None:
+        return note, False
+    return note if note.startswith(("same", "addend")) else f"{number(buffer.numel)}: {buffer_words(buffer, 3)}", False
+
+
+def _lane(facts: Facts, view: View, position: int, scale: Scale, tall: float, long: float) -> list[Mark]:
+    """What one rank holds, every element at its global place; slots that are no elements stand after the end."""
+    buffer, rank = facts.buffers[position], facts.spec.mesh.ranks[position]
+    report, red = facts.report(position), bool(facts.difference(position))
+    outline = _reported(facts, view, report, scale, long, red) if report else []
+    if not buffer.numel:
+        empty = nothing(0, 0, tall)
+        return moved(outline, 0, tall / 2) if outline else empty
+    rows, cols = axes_of(buffer, view)
+    placed: list[Placed] = []
+    beyond = long + 14.0
+    for piece in cols:
+        parts = units([piece]) if scale.single else [piece]
+        for part in parts:
+            drawn = max(part.length * scale.pitch - (scale.gap if scale.single else 0.6), LEAST)
+            if part.kind == "element":
+                placed.append(Placed(part, min(part.start * scale.pitch, long - LEAST) if view.cols else 0.0, drawn))
+            else:
+                drawn = min(drawn, 60.0)
+                placed.append(Placed(part, beyond, drawn))
+                beyond += drawn + 3
+    lanes = [Placed(rows[0], 0.0, tall)]
+    marks = paint(lanes, placed, view, rank, buffer.pending)
+    if report and not red:
+        marks += [_outline(p.at, p.size, tall) for p in _joined(placed) if p.piece.kind == "element"]
+    return marks + moved(outline if red else [], 0, tall / 2)
+
+
+def _reported(facts: Facts, view: View, report: Report, scale: Scale, long: float, red: bool) -> list[Mark]:
+    """An outline where torch says the rank's elements are, around the lane's middle."""
+    if not red or report.error or not view.cols or 0 in report.shape:
+        return []
+    dim = view.cols[0]
+    x = min(report.offset[dim] * scale.pitch, long - LEAST)
+    wide = max(report.shape[dim] * scale.pitch - (scale.gap if scale.single else 0), LEAST)
+    high = 36.0 if len(facts.buffers) <= 16 else 21.0
+    return [Box(x - 3, -high / 2, wide + 6, high, stroke="red", line=2.0, radius=3)]
+
+
+def _outline(x: float, width: float, tall: float) -> Box:
+    return Box(x - 3, -4, width + 6, tall + 8, stroke="ink", line=1.1, radius=3)
+
+
+def _joined(placed: Sequence[Placed]) -> Iterator[Placed]:
+    """Neighbours that continue each other as one."""
+    pending: Placed | None = None
+    for here in placed:
+        if pending and pending.piece.kind == here.piece.kind and pending.piece.stop == here.piece.start:
+            piece = Piece(pending.piece.kind, pending.piece.start, here.piece.stop)
+            pending = Placed(piece, pending.at, here.at + here.size - pending.at)
+            continue
+        if pending:
+            yield pending
+        pending = here
+    if pending:
+        yield pending
+
+
+def _extra_width(buffer: Buffer, view: View, scale: Scale) -> float:
+    if not view.cols:
+        return 0.0
+    runs = buffer.cells if buffer.cells is not None else buffer.axes[view.cols[0]]
+    beyond = length(run for run in runs if run[0] < 0)
+    return 14 + min(beyond * scale.pitch, 60.0) if beyond else 0.0
+
+
+def layout_legend(facts: Facts) -> Iterator[tuple[str, str]]:
+    """What the marks of a layout mean, as far as they occur."""
+    yield "hue", "colour: the rank that holds it" + (", the lowest of several" if _replicated(facts) else "")
+    runs = {run for buffer in facts.buffers for axis in (*buffer.axes, buffer.cells or ()) for run in axis if run[0] < 0}
+    if any(run[1] == 0 for run in runs):
+        yield "padding", "hatched: padding"
+    if any(run[1] == -1 for run in runs):
+        yield "unknown", "?: no known element"
+    if any(buffer.pending for buffer in facts.buffers):
+        yield "addend", "stack: an addend, not yet the value"
+    if facts.reports:
+        yield "reported", "outlined: torch reports it here"
+    if facts.differing:
+        yield "differs", "red: report and reality part"
+
+
+def _replicated(facts: Facts) -> bool:
+    filled = [buffer for buffer in facts.buffers if buffer.numel and not buffer.pending]
+    return len(held_once(facts.buffers)) < len(filled)

@@ -1,0 +1,88 @@
+"""Specs on real ranks: what is held is what was predicted, and the recorded story is the predicted one."""
+
+import sys
+
+import pytest
+from programs import lose_rank_one
+
+from shardviz.core.compare import compare, disagreements
+from shardviz.core.errors import RequestError
+from shardviz.core.files import from_json, to_json
+from shardviz.core.layout import layout
+from shardviz.core.spec import parse
+from shardviz.core.unshuffle import unshuffle
+
+pytestmark = pytest.mark.ranks
+
+NINE = "[9] on dp=4, tp=2: _S(0, 2), S(0)"
+RIGHT = {
+    "[5] on dp=2, tp=2: _S(0, 2), S(0)": "fsdp2-over-tp",
+    "[2] on dp=2, tp=4: _S(0, 4), S(0)": "fsdp2-over-tp",
+    "[0] on dp=2, tp=2: _S(0, 2), S(0)": "fsdp2-over-tp",
+    "[7, 5] on dp=2, tp=3: S(0), S(1)": "fsdp2-over-tp",
+    "[6, 4] on rep=2, dp=2, tp=2: R, _S(0, 2), S(0)": "fsdp2-over-tp",
+    "[4, 8] on dp=2, tp=2: _S(1, 2), S(1)": "fsdp2-over-tp",
+    "[17, 4] on dp=8: S(0)": "fsdp2",
+    "[4, 31, 10] on tp=4: S(1)": "distribute_tensor",
+    "[2, 3, 4, 5] on a=2, b=2, c=2: S(3), S(1), S(2)": "distribute_tensor",
+    "[8] on tp=2: _S(0, 2)": "distribute_tensor",
+    "[] on a=2: R": "distribute_tensor",
+    "[9] on a=2, b=2, c=2: _S(0, 2), S(0), S(0)": "redistribute",
+    "[9] on tp=4: _S(0, 2)": "from_local",
+    "[3, 5] on dp=4: P(sum)": "from_local",
+    "[3] on a=2, b=2: P(product), P(product)": "from_local",
+    "[5, 3] on a=2, b=2 (ranks 4-7): P(avg), S(1)": "from_local",
+    "[] on a=2: P": "from_local",
+}
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_everything_agrees(eight_ranks, text):
+    trace = eight_ranks.run(text)
+    assert trace.spec.made_by == RIGHT[text]
+    assert trace.holds(layout(trace.spec))
+    assert trace.right
+    assert trace.torch.right
+    assert not disagreements(trace, layout(trace.spec))
+    assert not compare(unshuffle(trace.spec), trace)
+    assert [step.bytes for step in trace.steps] == [step.bytes for step in unshuffle(trace.spec).steps]
+    assert from_json(to_json(trace)) == trace
+
+
+def test_torch_2_13_reports_two_of_nine_wrongly(eight_ranks):
+    trace = eight_ranks.run(NINE)
+    assert trace.right
+    assert trace.torch.right
+    assert [d.rank for d in disagreements(trace, layout(trace.spec))] == [6, 7]
+    assert trace.source.text == "held by 8 gloo ranks, torch 2.13.0, made by FSDP2 over TP"
+
+
+def test_torch_2_13_shuffles_what_fsdp2_puts_over_a_packed_weight(eight_ranks):
+    trace = eight_ranks.run("[16] on dp=2, tp=2: _S(0, 2), _S(0, 2)")
+    assert (trace.spec.made_by, layout(trace.spec).reading) == ("fsdp2", "outer-last")
+    assert trace.holds(layout(trace.spec))
+    assert trace.right
+    assert not trace.torch.right
+    assert {buffer.axes for buffer in trace.torch.result} == {(((0, 4), (8, 12), (4, 8), (12, 16)),)}
+
+
+def test_that_torch_does_not_come_back_is_an_answer_too(eight_ranks, monkeypatch):
+    monkeypatch.setattr("shardviz.ranks.answers.full_tensor", lose_rank_one)
+    trace = eight_ranks.run("[5] on dp=2, tp=2: _S(0, 2), S(0)")
+    assert trace.right
+    assert not trace.torch.right
+    assert "rank 1 of 8 raised" in trace.torch.end
+    assert eight_ranks.run("[5] on dp=2, tp=2: _S(0, 2), S(0)").right
+
+
+def test_a_mesh_of_ranks_that_do_not_run_is_refused(four_ranks):
+    with pytest.raises(RequestError, match="needs 8 ranks, and these are 4"):
+        four_ranks.run(NINE)
+    with pytest.raises(RequestError, match="needs 6 ranks"):
+        four_ranks.run("[5] on tp=2 (ranks 4-5): S(0)")
+
+
+def test_asking_needs_no_torch(four_ranks):
+    before = "torch" in sys.modules
+    four_ranks.run(parse("[5] on dp=2, tp=2: _S(0, 2), S(0)"))
+    assert ("torch" in sys.modules) == before
