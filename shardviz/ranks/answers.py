@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer, Report
 
-__all__ = ["Answers", "TorchOperation", "TorchRun", "answer", "full_tensor"]
+__all__ = ["Answers", "TorchOperation", "TorchRun", "answer", "torch_run"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TorchOperation:
 
 @dataclass(frozen=True)
 class TorchRun:
-    """One rank's record of `full_tensor()`: the shard, the operations, and the result."""
+    """One rank's record of what torch did: the shard, the operations, and the result."""
 
     held: Buffer
     operations: tuple[TorchOperation, ...]
@@ -62,8 +62,8 @@ def answer(spec: Spec, device: str) -> Answers | None:
     return worker.answer(spec, device)
 
 
-def full_tensor(spec: Spec, device: str) -> TorchRun | None:
-    """Called in a rank: see `worker.full_tensor`."""
+def torch_run(spec: Spec, device: str, target: Spec | None = None) -> TorchRun | None:
+    """Called in a rank: see `worker.torch_run`."""
     from shardviz.ranks import worker
 
-    return worker.full_tensor(spec, device)
+    return worker.torch_run(spec, device, target)

@@ -12,7 +12,7 @@ from shardviz.core.trace import Trace
 from shardviz.ranks import calls, faults
 from shardviz.ranks.binding import decide, installed_torch, usable_gpus
 from shardviz.ranks.fleet import Fleet
-from shardviz.ranks.running import run
+from shardviz.ranks.running import redistribute, run
 
 
 class Ranks:
@@ -178,6 +178,22 @@ class Ranks:
             RankFailure: a rank raised, died or did not finish in time.
         """
         return run(self, parse(spec) if isinstance(spec, str) else spec)
+
+    def redistribute(self, spec: Spec | str, placements: str | Sequence[Any]) -> Trace:
+        """Make the tensor of a spec on these ranks, and record how torch's own planner takes it to other placements.
+
+        `shardviz.redistribute` predicts the same; the two need not take the same steps.
+
+        Args:
+            spec: where the tensor starts, or its notation.
+            placements: where it is to go, as a `Spec` takes them.
+
+        Raises:
+            RequestError: the mesh has ranks that do not run.
+            RankFailure: torch refused, or a rank died or did not finish in time.
+        """
+        source = parse(spec) if isinstance(spec, str) else spec
+        return redistribute(self, source, Spec(source.shape, source.mesh, placements))
 
     def interrupt(self) -> None:
         """Make a call that runs in another thread raise at once; its ranks are replaced at the next use."""

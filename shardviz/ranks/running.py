@@ -18,26 +18,43 @@ from shardviz.ranks.torch_story import torch_story
 if TYPE_CHECKING:
     from shardviz.ranks.cluster import Ranks
 
-__all__ = ["run"]
+__all__ = ["redistribute", "run"]
 
 
 def run(ranks: Ranks, spec: Spec) -> Trace:
     """Make the tensor of a spec on real ranks and record its answers; see `Ranks.run`."""
-    needed = max(spec.mesh.ranks) + 1
-    if needed > ranks.n:
-        raise RequestError(f"{spec} needs {needed} ranks, and these are {ranks.n}: start Ranks({needed})")
-    device = "cuda" if ranks.backend == "nccl" else "cpu"
+    device = _device(ranks, spec)
     found = _of_mesh(spec, ranks.apply(answers.answer, spec, device))
     spec = spec.with_made_by(found[0].made_by)
-    devices = tuple(ranks.devices[rank] for rank in spec.mesh.ranks)
-    release = ranks.torch.partition("+")[0]  # "2.13.0+cpu" is the CPU build of 2.13.0
-    source = Source("held", spec.mesh.size, ranks.backend, release, devices, found[0].made_by, ranks.notice or "")
+    source = _source(ranks, spec)
     try:
-        torch = torch_story(spec, source, _of_mesh(spec, ranks.apply(answers.full_tensor, spec, device)))
+        torch = torch_story(spec, source, _of_mesh(spec, ranks.apply(answers.torch_run, spec, device)))
     except RankFailure as failure:  # torch's own reconstruction may raise, or never come back: that is an answer too
         held = first_step(START, tuple(one.held for one in found))
         torch = Trace(spec, source, "full_tensor", (held,), end=str(failure))
     return Trace(spec, source, "exact", _steps(spec, found), tuple(one.report for one in found), torch)
+
+
+def redistribute(ranks: Ranks, spec: Spec, target: Spec) -> Trace:
+    """Record torch's own redistribution; see `Ranks.redistribute`."""
+    device = _device(ranks, spec)
+    found = _of_mesh(spec, ranks.apply(answers.answer, spec, device))
+    spec = spec.with_made_by(found[0].made_by)
+    runs = _of_mesh(spec, ranks.apply(answers.torch_run, spec, device, target))
+    return torch_story(spec, _source(ranks, spec), runs, target)
+
+
+def _device(ranks: Ranks, spec: Spec) -> str:
+    needed = max(spec.mesh.ranks) + 1
+    if needed > ranks.n:
+        raise RequestError(f"{spec} needs {needed} ranks, and these are {ranks.n}: start Ranks({needed})")
+    return "cuda" if ranks.backend == "nccl" else "cpu"
+
+
+def _source(ranks: Ranks, spec: Spec) -> Source:
+    devices = tuple(ranks.devices[rank] for rank in spec.mesh.ranks)
+    release = ranks.torch.partition("+")[0]  # "2.13.0+cpu" is the CPU build of 2.13.0
+    return Source("held", spec.mesh.size, ranks.backend, release, devices, str(spec.made_by), ranks.notice or "")
 
 
 def _steps(spec: Spec, found: Sequence[Answers]) -> tuple[Step, ...]:

@@ -1,4 +1,4 @@
-"""The story of torch's own `full_tensor()`, from what every rank recorded."""
+"""The story of torch's own `full_tensor()` or `redistribute()`, from what every rank recorded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ _SENTENCES = {
     "constant_pad_nd": "torch fills shards up with zeros, so that every member of a group sends the same amount.",
     "slice": "torch cuts the padding off.",
     "cat": "torch joins the pieces along the tensor dimension.",
+    "reduce_scatter_tensor": "torch reduces the addends of every group; each rank gets its own part.",
+    "all_to_all_single": "every rank of a group sends each of the others its part.",
     "index_select": "torch puts the elements into another order.",
 }
 
 
-def torch_story(spec: Spec, source: Source, runs: Sequence[TorchRun]) -> Trace:
+def torch_story(spec: Spec, source: Source, runs: Sequence[TorchRun], target: Spec | None = None) -> Trace:
     """Put the operations of all ranks side by side.
 
     Ranks may run different local operations (only those with short shards pad): a rank that skips one keeps its buffer.
@@ -34,9 +36,11 @@ def torch_story(spec: Spec, source: Source, runs: Sequence[TorchRun]) -> Trace:
         spec: the tensor's spec.
         source: where the story comes from.
         runs: what each rank recorded, in the mesh's order.
+        target: where a redistribution went; None for `full_tensor()`.
     """
+    call = "full_tensor()" if target is None else "redistribute()"
     buffers = tuple(run.held for run in runs)
-    steps = [first_step("What each rank holds before full_tensor().", buffers)]
+    steps = [first_step(f"What each rank holds before {call}.", buffers)]
     for done in _side_by_side([run.operations for run in runs]):
         name = next(one.name for one in done if one)
         after = tuple(one.after if one else before for one, before in zip(done, buffers, strict=True))
@@ -48,15 +52,18 @@ def torch_story(spec: Spec, source: Source, runs: Sequence[TorchRun]) -> Trace:
         buffers = after
     result = tuple(run.result for run in runs)
     if result != buffers:
-        steps.append(Step("result", "local", "What full_tensor() returns.", result, (), (0,) * len(runs)))
-    return Trace(spec, source, "full_tensor", tuple(steps))
+        steps.append(Step("result", "local", f"What {call} returns.", result, (), (0,) * len(runs)))
+    return Trace(spec, source, call.removesuffix("()"), tuple(steps), target=target)
 
 
 def _sent(operation: TorchOperation | None) -> int:
     if operation is None or not operation.group:
         return 0
+    members = len(operation.group)
+    if operation.name in ("reduce_scatter_tensor", "all_to_all_single"):  # a rank keeps one of its parts
+        return payload((operation.given // members,), ITEMSIZE, members)
     count = reduce_payload if operation.reduction else payload
-    return count((operation.given,), ITEMSIZE, len(operation.group))
+    return count((operation.given,), ITEMSIZE, members)
 
 
 def _side_by_side(runs: Sequence[Sequence[TorchOperation]]) -> Iterator[list[TorchOperation | None]]:

@@ -18,10 +18,10 @@ from shardviz.ranks.answers import Answers, TorchOperation, TorchRun
 from shardviz.ranks.recorder import Recorder
 from shardviz.tensors.making import choose_maker, make
 from shardviz.tensors.marks import Marks
-from shardviz.tensors.reported import report
+from shardviz.tensors.reported import report, torch_placements
 from shardviz.tensors.sharding import reconstruct
 
-__all__ = ["answer", "full_tensor"]
+__all__ = ["answer", "torch_run"]
 
 
 def answer(spec: Spec, device: str) -> Answers | None:
@@ -53,14 +53,26 @@ def answer(spec: Spec, device: str) -> Answers | None:
     return Answers(str(spec.made_by), held, report(spec, dtensor.device_mesh, dist.get_rank()), tuple(buffers))
 
 
-def full_tensor(spec: Spec, device: str) -> TorchRun | None:
-    """Make the tensor, and record what torch's own `full_tensor()` does on this rank; None where it is not in the mesh."""
+def torch_run(spec: Spec, device: str, target: Spec | None) -> TorchRun | None:
+    """Make the tensor, and record what torch does on this rank to make it whole, or to redistribute it.
+
+    Args:
+        spec: the question.
+        device: "cpu" or "cuda".
+        target: where `redistribute` is to take it; None for `full_tensor`.
+
+    Returns:
+        This rank's record; None where it is not in the mesh.
+    """
     made = _make(spec, device)
     if made is None:
         return None
     spec, dtensor, marks = made
     with torch.no_grad(), Recorder(torch.float64) as recorder:
-        whole = dtensor.full_tensor()
+        if target is None:
+            result = dtensor.full_tensor()
+        else:
+            result = dtensor.redistribute(dtensor.device_mesh, torch_placements(target)).to_local()
     pending, reduced = spec.pending_dims, list[tuple[str, int]]()
     operations = []
     for operation in recorder.operations:
@@ -68,8 +80,8 @@ def full_tensor(spec: Spec, device: str) -> TorchRun | None:
             reduced.append((operation.reduction, len(operation.group)))
         after = marks.read(operation.output, reduced, pending[: len(pending) - len(reduced)])
         operations.append(TorchOperation(operation.name, operation.group, operation.given, operation.reduction, after))
-    held = marks.read(dtensor.to_local(), pending=spec.pending_dims)
-    return TorchRun(held, tuple(operations), marks.read(whole, reduced))
+    held = marks.read(dtensor.to_local(), pending=pending)
+    return TorchRun(held, tuple(operations), marks.read(result, reduced, target.pending_dims if target else ()))
 
 
 def _make(spec: Spec, device: str) -> tuple[Spec, DTensor, Marks] | None:

@@ -57,5 +57,5 @@ def warn():
     print("something printed")
 
 
-def lose_rank_one(spec, device):
+def lose_rank_one(spec, device, target=None):
     raise_on(1)

@@ -9,6 +9,7 @@ from shardviz.core.compare import compare, disagreements
 from shardviz.core.errors import RequestError
 from shardviz.core.files import from_json, to_json
 from shardviz.core.layout import layout
+from shardviz.core.redistribute import redistribute
 from shardviz.core.spec import parse
 from shardviz.core.unshuffle import unshuffle
 
@@ -67,7 +68,7 @@ def test_torch_2_13_shuffles_what_fsdp2_puts_over_a_packed_weight(eight_ranks):
 
 
 def test_that_torch_does_not_come_back_is_an_answer_too(eight_ranks, monkeypatch):
-    monkeypatch.setattr("shardviz.ranks.answers.full_tensor", lose_rank_one)
+    monkeypatch.setattr("shardviz.ranks.answers.torch_run", lose_rank_one)
     trace = eight_ranks.run("[5] on dp=2, tp=2: _S(0, 2), S(0)")
     assert trace.right
     assert not trace.torch.right
@@ -86,3 +87,20 @@ def test_asking_needs_no_torch(four_ranks):
     before = "torch" in sys.modules
     four_ranks.run(parse("[5] on dp=2, tp=2: _S(0, 2), S(0)"))
     assert ("torch" in sys.modules) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "placements", "collective"),
+    [
+        ("[9, 4] on dp=2, tp=2: _S(0, 2), S(0)", "R, R", "all_gather_into_tensor"),
+        ("[9, 6] on tp=4: S(0)", "S(1)", "all_gather_into_tensor"),  # torch has no all-to-all for it on the CPU
+        ("[9] on tp=4: P", "S(0)", "reduce_scatter_tensor"),
+        ("[9] on tp=4: P", "R", "all_reduce"),
+        ("[9] on dp=4, tp=2: R, R", "_S(0, 2), S(0)", None),
+    ],
+)
+def test_torch_redistributes_to_where_it_should(eight_ranks, text, placements, collective):
+    recorded, predicted = eight_ranks.redistribute(text, placements), redistribute(parse(text), placements)
+    assert recorded.right
+    assert recorded.result == predicted.result
+    assert collective in [None, *(step.name for step in recorded.steps if step.kind == "collective")]
