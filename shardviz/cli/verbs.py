@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from shardviz import __version__
+from shardviz.cli.bench import bench
 from shardviz.core.compare import disagreements
 from shardviz.core.errors import FileError, RanksError, RequestError, ShardvizError
 from shardviz.core.layout import READINGS, Layout, layout
@@ -162,6 +163,9 @@ def lab_command(arguments: tuple[str, ...]) -> None:
     from shardviz.cli.lab import open_lab
 
     open_lab(arguments)
+
+
+cli.add_command(bench)
 
 
 def run_spec(spec: Spec, max_ranks: int, timeout: float) -> Trace:

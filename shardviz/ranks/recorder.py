@@ -49,7 +49,7 @@ class Recorder(TorchDispatchMode):
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.dtype = dtype
         self.operations: list[Operation] = []
 

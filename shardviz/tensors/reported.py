@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from shardviz.core.placements import Partial, Placement, Replicate, Shard, Strid
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Report
 
-__all__ = ["report", "torch_placement", "torch_placements"]
+__all__ = ["report", "shape_and_offset_at", "torch_placement", "torch_placements"]
 
 
 def report(spec: Spec, device_mesh: DeviceMesh, rank: int) -> Report:
@@ -40,6 +40,13 @@ def report(spec: Spec, device_mesh: DeviceMesh, rank: int) -> Report:
     except (RuntimeError, ValueError, AssertionError, NotImplementedError, IndexError) as error:
         return Report(rank, error=f"{type(error).__name__}: {error}".strip(": "))
     return Report(rank, tuple(map(int, shape)), tuple(map(int, offset)))
+
+
+def shape_and_offset_at(spec: Spec) -> Callable[[Sequence[int]], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Torch's own arithmetic for any coordinate, without ranks: a function from a coordinate to shape and offset."""
+    compute = _private("torch.distributed.tensor._utils", "_compute_local_shape_and_global_offset")
+    placements = torch_placements(spec)
+    return lambda coordinate: compute(spec.shape, spec.mesh.sizes, list(coordinate), placements)
 
 
 def torch_placements(spec: Spec) -> tuple[TorchPlacement, ...]:

@@ -1,0 +1,50 @@
+"""`shardviz bench`: the promises, measured on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import sys
+from collections.abc import Iterable
+
+import click
+import msgspec
+
+from shardviz.bench.measure import Measurement
+
+__all__ = ["bench"]
+
+MISSED = 1
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+@click.group("bench")
+def bench() -> None:
+    """Measure what shardviz promises, on this machine. Exit status 1 where a goal is missed."""
+
+
+@bench.command("layout")
+@_json
+def layout_command(as_json: bool) -> None:
+    """Complete layouts of 1,024 ranks against torch's own arithmetic."""
+    from shardviz.bench.layout import bench_layout
+
+    show(bench_layout(), as_json)
+
+
+def show(measured: Iterable[Measurement], as_json: bool) -> None:
+    """Print measurements as they come, or all of them as JSON; end with status 1 where one misses its goal."""
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
+    found = []
+    if not as_json:
+        click.echo(machine)
+    for one in measured:
+        found.append(one)
+        if not as_json:
+            goal = f"  ({one.goal}: {'met' if one.met else 'MISSED'})" if one.goal else ""
+            click.echo(f"  {one.name}: {one.value:,.4g} {one.unit}{goal}")
+    if as_json:
+        click.echo(msgspec.json.encode({"machine": machine, "measured": list(map(dataclasses.asdict, found))}))
+    if not all(one.met for one in found):
+        sys.exit(MISSED)
