@@ -1,10 +1,32 @@
-"""Fixtures that all tests share."""
+"""Fixtures that all tests share: running ranks, hypothesis profiles, and the counts of the sweeps in pytest's summary."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from shardviz.ranks.cluster import Ranks
+
+settings.register_profile("here", max_examples=300, deadline=None)
+settings.register_profile("ci", max_examples=300, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("thorough", max_examples=3000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "here"))
+
+COUNTS = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture
+def count(request):
+    """Call it with a line to have it printed under "sweeps" at the end of the run."""
+    return request.config.stash.setdefault(COUNTS, []).append
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    lines = config.stash.get(COUNTS, [])
+    if lines:
+        terminalreporter.section("sweeps")
+        terminalreporter.write("".join(f"{line}\n" for line in lines))
 
 
 @pytest.fixture(scope="session")

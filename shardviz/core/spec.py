@@ -88,7 +88,7 @@ class Spec:
         sizes = tuple(device_mesh.mesh.shape)
         names = device_mesh.mesh_dim_names or tuple(f"dim{i}" for i in range(len(sizes)))
         mesh = Mesh(dict(zip(names, sizes, strict=True)), device_mesh.mesh.flatten().tolist())
-        return cls(shape, mesh, placements)
+        return cls(shape, mesh, _in_shard_order(dtensor, [_plain_placement(p) for p in placements], mesh))
 
     @property
     def ndim(self) -> int:
@@ -185,6 +185,16 @@ def _plain_placement(item: Any) -> Placement:
         case "Partial" | "_MaskPartial":
             return Partial(str(item.reduce_op))
     raise SpecError(f"{item!r} is no placement: Replicate, Shard, StridedShard (torch's _StridedShard) or Partial")
+
+
+def _in_shard_order(dtensor: Any, placements: Sequence[Placement], mesh: Mesh) -> Sequence[Placement]:
+    """The placements with the order of the cuts that torch keeps beside them, where it is not the mesh's (torch 2.10 on)."""
+    order = getattr(getattr(dtensor, "_spec", None), "shard_order", None)
+    if not order or any(isinstance(placement, StridedShard) for placement in placements):
+        return placements
+    turns = {mesh_dim: turn for entry in order for turn, mesh_dim in enumerate(entry.mesh_dims)}
+    ordered = tuple(notation.OrderedPlacement(p, turns.get(mesh_dim), 0) for mesh_dim, p in enumerate(placements))
+    return notation.encode_order(ordered, mesh.sizes, str(order))
 
 
 def _normalised(placement: Placement, name: str, ndim: int) -> Placement:

@@ -22,6 +22,7 @@ from shardviz.core.placements import Partial, Shard, StridedShard
 from shardviz.core.placements import Replicate as SpecReplicate
 from shardviz.core.spec import Spec
 from shardviz.tensors.reported import mesh_of, torch_placements
+from shardviz.tensors.sharding import cut
 
 __all__ = ["choose_maker", "make"]
 
@@ -159,13 +160,10 @@ def _from_local(pieces: Layout, values: torch.Tensor, device_mesh: DeviceMesh) -
     """Place the shards by shardviz's own layout; every rank cuts its own from its copy, nothing is sent."""
     coordinate = device_mesh.get_coordinate()
     assert coordinate is not None, "only ranks of the mesh make the tensor"
-    held = pieces.ranks[pieces.spec.mesh.coordinates.index(tuple(coordinate))]
-    local = values
-    for dim, runs in enumerate(held.runs):
-        local = torch.cat([local.narrow(dim, start, stop - start) for start, stop in runs] or [local.narrow(dim, 0, 0)], dim)
+    rank = pieces.ranks[pieces.spec.mesh.coordinates.index(tuple(coordinate))].rank
     stride = torch.empty(pieces.spec.shape, device="meta").stride()
     return DTensor.from_local(
-        local.contiguous(),
+        cut(values, pieces, rank),
         device_mesh,
         torch_placements(pieces.spec),
         run_check=False,

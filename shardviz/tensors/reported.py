@@ -81,6 +81,34 @@ def mesh_of(device_mesh: DeviceMesh, names: Sequence[str]) -> DeviceMesh:
     return device_mesh[names[0]] if len(names) == 1 else device_mesh[tuple(names)]
 
 
+def replace_offsets(answer: Callable[[Sequence[Any], Sequence[int], Sequence[Any], Sequence[Any]], Any]) -> Callable[[], None]:
+    """Put `answer` in the place of torch's own function for the shape and offset of a shard.
+
+    Args:
+        answer: of a global shape, a mesh's shape, a coordinate and placements: local shape and offset, or None where torch's
+            own function shall answer.
+
+    Returns:
+        What puts torch's function back.
+    """
+    name = "_compute_local_shape_and_global_offset"
+    own = _private("torch.distributed.tensor._utils", name)
+    module = importlib.import_module(own.__module__)
+
+    def compute(
+        global_shape: Sequence[Any], mesh_shape: Sequence[int], my_coordinate: Any, placements: Sequence[Any], *rest: Any, **more: Any
+    ) -> Any:
+        coordinate = [my_coordinate(dim) for dim in range(len(mesh_shape))] if callable(my_coordinate) else my_coordinate
+        found = answer(global_shape, mesh_shape, coordinate, placements)
+        if found is None:
+            return own(global_shape, mesh_shape, my_coordinate, placements, *rest, **more)
+        skip_offset = rest[0] if rest else more.get("skip_offset", False)
+        return (found[0], ()) if skip_offset else found
+
+    setattr(module, name, compute)
+    return lambda: setattr(module, name, own)
+
+
 def _private(module: str, name: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
