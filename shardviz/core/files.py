@@ -1,4 +1,7 @@
-"""Traces as JSON files: a versioned document, checked field by field when it is read. No pickle anywhere."""
+"""Traces as JSON files: a versioned document, checked field by field when it is read. No pickle anywhere.
+
+`load` reads recordings too; `recording_files` has the rest of them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from shardviz.core import recording_files
 from shardviz.core.errors import FileError, ShardvizError
+from shardviz.core.recording import Recording
 from shardviz.core.runs import Runs, length
 from shardviz.core.spec import Spec, parse
 from shardviz.core.trace import Buffer, Report, Source, Step, Trace
@@ -48,13 +53,15 @@ def save(trace: Trace, path: str | Path) -> Path:
     return target
 
 
-def load(path: str | Path) -> Trace:
-    """Read a trace that `Trace.save` wrote.
+def load(path: str | Path) -> Trace | Recording:
+    """Read what `Trace.save` or `Recording.save` wrote, or merge the directory that `python -m shardviz.record` left.
 
     Raises:
-        FileError: the file cannot be read, is no trace, is cut short, or comes from a later version.
+        FileError: it cannot be read, is no trace or recording, is cut short, or comes from a later version.
     """
     source = Path(path)
+    if source.is_dir():
+        return recording_files.load_directory(source)
     try:
         document = source.read_bytes()
     except OSError as error:
@@ -70,20 +77,23 @@ def to_json(trace: Trace) -> bytes:
     return msgspec.json.format(msgspec.json.encode(_Document(VERSION, _story(trace))), indent=1)
 
 
-def from_json(document: bytes) -> Trace:
-    """Read what `to_json` wrote.
+def from_json(document: bytes) -> Trace | Recording:
+    """Read the JSON document of a trace or a recording.
 
     Raises:
-        FileError: it is no JSON, no trace, or of a later version.
+        FileError: it is no JSON, neither of them, or of a later version.
     """
     try:
-        version = msgspec.json.decode(document, type=dict[str, msgspec.Raw]).get("shardviz")
+        keys = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
+        version = keys.get("shardviz")
     except (msgspec.DecodeError, RecursionError) as error:
         raise FileError(f"not a trace of shardviz, or cut short ({error})") from error
     if version is None or not bytes(version).isdigit() or len(bytes(version)) > 9:
         raise FileError('not a trace of shardviz: a trace is a JSON object with "shardviz" (a version) and "trace"')
     if int(bytes(version)) > VERSION:
         raise FileError(f"the trace has version {int(bytes(version))}; this shardviz reads versions up to {VERSION}")
+    if "recording" in keys:
+        return recording_files.from_json(document)
     try:
         return _trace(msgspec.json.decode(document, type=_Document).trace)
     except (msgspec.DecodeError, RecursionError, ShardvizError) as error:

@@ -46,7 +46,7 @@ def split(spec: Spec, reading: str = "auto") -> Trace:
     if spec.pending_dims:
         sentence = "Every rank of a pending reduction takes what it has as its addend."
         steps.append(Step("addends", "local", sentence, start(target), (), (0,) * spec.mesh.size))
-    return Trace(spec, Source("predicted"), "split", tuple(steps))
+    return Trace(spec, Source("predicted"), "split", tuple(steps), target=spec)
 
 
 def _part(spec: Spec, cut: Cut, runs: Runs, place: int) -> Runs:

@@ -228,10 +228,12 @@ class Trace:
     @cached_property
     def wrong_from(self) -> int | None:
         """The number (from 0) of the first step that went wrong: it lost an element, or is the end and that is not right."""
+        if self.right:
+            return None
         for number, (before, now) in enumerate(pairwise(self.steps), 1):
-            if any(map(_loses, before.buffers, now.buffers)):
+            if self.target is None and any(map(_loses, before.buffers, now.buffers)):
                 return number
-        return None if self.right else len(self.steps) - 1
+        return len(self.steps) - 1
 
     @cached_property
     def text(self) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from shardviz.core.layout import Layout
+from shardviz.core.layout import Layout, layout
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer, Report, Source, Trace, start
 from shardviz.picture.facts import coordinate_text, drawn_dims, owners
@@ -23,16 +24,19 @@ LANES = 32
 """The most ranks that have a lane or a card of their own; more of them get an overview."""
 
 
-def draw(what: Layout | Trace, *, step: int | None = None) -> Picture:
+def draw(what: Layout | Trace | Spec | Any, *, step: int | None = None) -> Picture:
     """Draw a layout or a story.
 
     Args:
-        what: the facts.
+        what: a layout or a trace; or a spec, or a live DTensor, whose predicted layout is drawn.
         step: of a story, one step's number from 0; every step then gives a picture of the same size.
 
     Raises:
         IndexError: the story has no such step.
+        SpecError: `what` is none of these.
     """
+    if not isinstance(what, Layout | Trace):
+        what = layout(what if isinstance(what, Spec) else Spec.of(what))
     if isinstance(what, Layout):
         facts = _facts(what.spec, start(what), Source("predicted"), (), what.reading)
         return _layout_picture(facts, layout_words(what))

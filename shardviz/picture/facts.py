@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,9 @@ __all__ = [
     "unraveled",
 ]
 
+FACETS = 16
+"""The most leading indices that are drawn one by one."""
+
 LISTED = 4096
 """The most elements that are ever looked at one by one, in a buffer that is no product of dimensions."""
 
@@ -34,38 +38,45 @@ LISTED = 4096
 class Piece:
     """Slots that belong together along one drawn axis: elements in sequence, padding, or slots of unknown content.
 
-    `start` and `stop` are global indices on the axis' last dimension; `leading` are the indices on the dimensions before it,
-    where an axis of the picture stands for several dimensions of the tensor.
+    `start` and `stop` are global indices on the axis' last dimension; `leading` are runs on the dimensions before it, where an
+    axis of the picture stands for several dimensions of the tensor: single indices while they are few.
     """
 
     kind: CellKind
     start: int
     stop: int
-    leading: tuple[int, ...] = ()
+    leading: tuple[Run, ...] = ()
 
     @property
     def length(self) -> int:
         """Number of slots."""
-        return self.stop - self.start
+        return math.prod(stop - start for start, stop in (*self.leading, (self.start, self.stop)))
 
     @property
     def span(self) -> tuple[int, ...]:
         """First and past-the-last index, per dimension."""
-        return (*(edge for i in self.leading for edge in (i, i + 1)), self.start, self.stop)
+        return (*(edge for run in self.leading for edge in run), self.start, self.stop)
 
 
 @dataclass(frozen=True)
 class Owners:
-    """Which rank held each element at the start: the lowest one, where several did.
+    """Which ranks held each element at the start; its owner is the lowest of them.
+
+    Time and memory grow with ranks and runs: per dimension it is known who holds an index, and an element's holders are those
+    that hold its index on every dimension.
 
     Attributes:
-        edges: per tensor dimension, the indices at which the owner may change.
-        first: the owner of each stretch between edges, by the stretches' numbers.
+        ranks: all ranks, in rising order; a set of them is an integer whose bit i stands for the i-th.
+        edges: per tensor dimension, the indices at which the holders may change.
+        holders: per tensor dimension and stretch between edges, the ranks that hold it.
+        listed: the holders of elements that were looked at one by one, in buffers that are no product of dimensions.
         hues: the hue of each owner.
     """
 
+    ranks: tuple[int, ...]
     edges: tuple[tuple[int, ...], ...]
-    first: Mapping[tuple[int, ...], int]
+    holders: tuple[tuple[int, ...], ...]
+    listed: Mapping[tuple[int, ...], int]
     hues: Mapping[int, int]
 
     @property
@@ -73,9 +84,15 @@ class Owners:
         """Whether there are more owners than hues, so that the rank's number has to be printed."""
         return len(self.hues) > len(HUES)
 
-    def of(self, index: Iterable[int]) -> int | None:
+    def of(self, index: Sequence[int]) -> int | None:
         """The owner of one element; None where no rank held it."""
-        return self.first.get(tuple(bisect_right(e, i) - 1 for e, i in zip(self.edges, index, strict=True)))
+        bits = self._bits(index)
+        return self.ranks[(bits & -bits).bit_length() - 1] if bits else None
+
+    def all_of(self, index: Sequence[int]) -> list[int]:
+        """All ranks that held an element."""
+        bits = self._bits(index)
+        return [rank for place, rank in enumerate(self.ranks) if bits >> place & 1] if bits else []
 
     def hue(self, rank: int | None) -> int:
         """The hue of an owner, −1 of none."""
@@ -90,30 +107,53 @@ class Owners:
             low, place = edges[place], place + 1
         yield (low, run[1])
 
+    def _bits(self, index: Sequence[int]) -> int:
+        bits = (1 << len(self.ranks)) - 1
+        for along, edges, i in zip(self.holders, self.edges, index, strict=True):
+            place = bisect_right(edges, i) - 1
+            bits &= along[place] if 0 <= place < len(along) else 0
+        return bits | self.listed.get(tuple(index), 0)
+
 
 def owners(spec: Spec, buffers: Sequence[Buffer]) -> Owners:
     """Who holds each element in a story's first buffers, which stand in the mesh's order."""
     held = sorted(zip(spec.mesh.ranks, buffers, strict=True), key=lambda pair: pair[0])
-    places: list[tuple[int, tuple[Runs, ...]]] = [
-        (rank, axes) for rank, buffer in held for axes in _products(buffer, spec.shape)
-    ]
-    starts = [{0} for _ in spec.shape]
-    for runs_by_dim in {axes for _, axes in places}:
-        for found, runs in zip(starts, runs_by_dim, strict=True):
-            found.update(edge for run in runs if run[0] >= 0 for edge in run)
-    edges = tuple(tuple(sorted(found)) for found in starts)
-    numbers = [{edge: number for number, edge in enumerate(along)} for along in edges]
-    first: dict[tuple[int, ...], int] = {}
-    for rank, axes in places:
-        stretches = [
-            [number for start, stop in runs if start >= 0 for number in range(place[start], place[stop])]
-            for runs, place in zip(axes, numbers, strict=True)
-        ]
-        for key in product(*stretches):
-            first.setdefault(key, rank)
+    along: list[dict[Runs, int]] = [{} for _ in spec.shape]
+    listed: dict[tuple[int, ...], int] = {}
+    for place, (_, buffer) in enumerate(held):
+        axes = (buffer.cells,) if buffer.cells is not None and spec.ndim == 1 else buffer.axes
+        for found, runs in zip(along, axes, strict=False):
+            found[runs] = found.get(runs, 0) | 1 << place
+        if not axes and buffer.numel <= LISTED:
+            for index in _elements(buffer, spec.shape):
+                listed[index] = listed.get(index, 0) | 1 << place
+    edges, holders = [], []
+    for dim, found in enumerate(along):
+        seen = {edge for runs in found for run in runs if run[0] >= 0 for edge in run}
+        seen.update(edge for index in listed for edge in (index[dim], index[dim] + 1))
+        edges.append(tuple(sorted({0, *seen})))
+        holders.append(_holders(found, edges[-1]))
+    first = {spec.mesh.ranks[position] for position in held_once(buffers).values()}
     pending = {rank for rank, buffer in held if buffer.pending and buffer.numel}
-    shown = [rank for rank in spec.mesh.ranks if rank in pending.union(first.values())]
-    return Owners(edges, first, {rank: number % len(HUES) for number, rank in enumerate(shown)})
+    shown = [rank for rank in spec.mesh.ranks if rank in first | pending]
+    hues = {rank: number % len(HUES) for number, rank in enumerate(shown)}
+    return Owners(tuple(rank for rank, _ in held), tuple(edges), tuple(holders), listed, hues)
+
+
+def _holders(found: Mapping[Runs, int], edges: Sequence[int]) -> tuple[int, ...]:
+    """Per stretch between edges the ranks that hold it."""
+    numbers = {edge: number for number, edge in enumerate(edges)}
+    bits = [0] * len(edges)
+    for runs, ranks in found.items():
+        for start, stop in runs:
+            for number in range(numbers[start], numbers[stop]) if start >= 0 else ():
+                bits[number] |= ranks
+    return tuple(bits)
+
+
+def _elements(buffer: Buffer, shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    for run in buffer.cells or ():
+        yield from (unraveled(flat, shape) for flat in range(*run) if run[0] >= 0)
 
 
 def drawn_dims(spec: Spec, buffers: Iterable[Buffer]) -> tuple[int, ...]:
@@ -145,9 +185,9 @@ def axis_pieces(buffer: Buffer, dims: Sequence[int], owned: Owners) -> list[Piec
     inner = [piece for run in buffer.axes[last] for piece in _parts(run, last, owned)]
     if not outer:
         return inner
-    leading = [units(axis_pieces(buffer, [dim], owned)) for dim in outer]
+    leading = [_facets(axis_pieces(buffer, [dim], owned)) for dim in outer]
     return [
-        Piece(_worst(*above, piece), piece.start, piece.stop, tuple(p.start for p in above))
+        Piece(_worst(*above, piece), piece.start, piece.stop, tuple((p.start, p.stop) for p in above))
         for above in product(*leading)
         for piece in inner
     ]
@@ -193,23 +233,15 @@ def coordinate_text(spec: Spec, position: int) -> str:
     return " · ".join(f"{name} {i}" for name, i in zip(spec.mesh.names, coordinate, strict=True))
 
 
-def _products(buffer: Buffer, shape: Sequence[int]) -> list[tuple[Runs, ...]]:
-    """A buffer's elements as products of runs."""
-    if buffer.cells is None:
-        return [buffer.axes]
-    if len(shape) == 1:
-        return [(buffer.cells,)]
-    if buffer.numel > LISTED:
-        return []
-    found = [unraveled(flat, shape) for run in buffer.cells if run[0] >= 0 for flat in range(*run)]
-    return [tuple(((i, i + 1),) for i in index) for index in found]
-
-
 def _parts(run: Run, dim: int, owned: Owners) -> Iterator[Piece]:
     if run[0] < 0:
         yield Piece(_kind(run), *run)
     else:
         yield from (Piece("element", *part) for part in owned.cut(dim, run))
+
+
+def _facets(pieces: list[Piece]) -> list[Piece]:
+    return units(pieces) if sum(piece.length for piece in pieces) <= FACETS else pieces
 
 
 def _kind(run: Run) -> CellKind:

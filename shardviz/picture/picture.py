@@ -13,6 +13,9 @@ from shardviz.picture.scene import Scene
 
 __all__ = ["Frame", "Picture", "Table"]
 
+SPOKEN = 6000
+"""The most characters of an alternative text."""
+
 FEW = 100
 """The most cells that a notebook gets as SVG; a bitmap is lighter beyond."""
 
@@ -54,11 +57,16 @@ class Picture:
     frames: tuple[Frame, ...] = field(default=(), repr=False)
     shape: tuple[int, ...] = ()
 
+    @property
+    def alt(self) -> str:
+        """The alternative text: the text form, cut where it is longer than anybody would listen to."""
+        return self.text if len(self.text) <= SPOKEN else self.text[:SPOKEN].rsplit("\n", 1)[0] + "\n…"
+
     def svg(self) -> str:
         """The picture as SVG, on a light ground of its own; the same picture always gives the same text."""
         from shardviz.picture.svg import write_svg
 
-        return write_svg(self.scene, self.text)
+        return write_svg(self.scene, self.alt)
 
     def png(self, dpi: float = 144) -> bytes:
         """The picture as PNG; at 96 dots per inch it has the size of the scene in pixels."""
@@ -103,7 +111,7 @@ class Picture:
             return self.svg()
         data = base64.b64encode(self.png()).decode()
         size = f'width="{round(self.scene.width)}" height="{round(self.scene.height)}"'
-        return f'<img alt="{escape(self.text)}" {size} src="data:image/png;base64,{data}">'
+        return f'<img alt="{escape(self.alt)}" {size} src="data:image/png;base64,{data}">'
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/html": self.markup(), "text/plain": self.text}

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from shardviz.core.runs import Runs
 from shardviz.core.trace import whole_buffer
 from shardviz.picture.facts import Piece, coordinate_text
 from shardviz.picture.scene import Box, Cell, Mark, Scene, Text, moved, scene
-from shardviz.picture.scene_grid import LEAST, Placed, Scale, View, axes_of, headers, nothing, paint, place
+from shardviz.picture.scene_grid import LEAST, STACK, Placed, Scale, View, axes_of, headers, nothing, paint, place
 from shardviz.picture.scene_layout import Facts, head_lines, layout_legend, layout_title
 from shardviz.picture.scene_mesh import Panel, mesh_panel
 from shardviz.picture.scene_parts import EDGE, PAGE, head, head_width, legend, rank_hues
@@ -80,11 +79,12 @@ def map_panel(facts: Facts, view: View, wide: float, tall: float) -> Panel:
     pending = facts.buffers[0].pending
     blocks = paint(placed_rows, placed_cols, view, facts.spec.mesh.ranks[0], pending)
     marks: list[Mark] = [_block(facts, view, mark) if isinstance(mark, Cell) else mark for mark in blocks]
-    names = headers(placed_rows, placed_cols)
+    names = headers(placed_rows, placed_cols, bool(pending))
     left = 8 + max((text_width(m.text, m.size) for m in names if isinstance(m, Text) and m.anchor == "end"), default=0.0)
     marks += [*names, *_claims(facts, view, placed_rows, placed_cols)]
     width = left + placed_cols[-1].at + placed_cols[-1].size
-    return Panel(tuple(moved(marks, left, 6)), width, placed_rows[-1].at + placed_rows[-1].size + 6)
+    top = 6 + STACK * bool(pending)
+    return Panel(tuple(moved(marks, left, top)), width, placed_rows[-1].at + placed_rows[-1].size + top)
 
 
 def _block(facts: Facts, view: View, cell: Cell) -> Cell:
@@ -92,11 +92,9 @@ def _block(facts: Facts, view: View, cell: Cell) -> Cell:
     index = [0] * facts.spec.ndim
     for dim, start in zip((*view.rows, *view.cols), cell.span[::2], strict=True):
         index[dim] = start
-    ranks = [
-        rank
-        for rank, buffer in zip(facts.spec.mesh.ranks, facts.buffers, strict=True)
-        if buffer.cells is None and all(_has(runs, i) for runs, i in zip(buffer.axes, index, strict=True))
-    ]
+    if min(cell.width, cell.height) < 9:
+        return _with(cell, "", 8.0, ())
+    ranks = facts.owned.all_of(index)
     pending = any(buffer.pending for buffer in facts.buffers)
     sign = " + " if pending else ", "
     for text in (f"rank{'s' * (len(ranks) > 1)} " + sign.join(map(str, ranks)), sign.join(map(str, ranks))):
@@ -180,11 +178,12 @@ def _card(facts: Facts, view: View, position: int, scales: tuple[Scale, Scale]) 
     flat = buffer.cells is not None
     placed_rows = [Placed(rows[0], 0.0, 18.0)] if flat else _spaced(place(rows, down))
     grid = paint(placed_rows, placed_cols, view, rank, buffer.pending, flat)
-    names = [] if flat else headers(placed_rows, placed_cols)
+    names = [] if flat else headers(placed_rows, placed_cols, bool(buffer.pending))
     left = max((8 + text_width(m.text, m.size) for m in names if isinstance(m, Text) and m.anchor == "end"), default=0.0)
-    marks += moved([*grid, *names], left, y + 8)
-    width = max(width, left + placed_cols[-1].at + placed_cols[-1].size)
-    return Panel(tuple(marks), width, y + 8 + placed_rows[-1].at + placed_rows[-1].size)
+    stack = STACK if buffer.pending else 0.0
+    marks += moved([*grid, *names], left, y + 8 + stack)
+    width = max(width, left + placed_cols[-1].at + placed_cols[-1].size + stack)
+    return Panel(tuple(marks), width, y + 8 + stack + placed_rows[-1].at + placed_rows[-1].size)
 
 
 def _spaced(rows: list[Placed]) -> list[Placed]:
@@ -200,7 +199,3 @@ def _spaced(rows: list[Placed]) -> list[Placed]:
 
 def _extent(pieces: Sequence[Piece]) -> int:
     return max(1, sum(piece.length for piece in pieces))
-
-
-def _has(runs: Runs, index: int) -> bool:
-    return any(start <= index < stop for start, stop in runs)

@@ -14,6 +14,9 @@ from shardviz.picture.theme import SMALL, text_width
 
 __all__ = ["LEAST", "Placed", "Scale", "View", "axes_of", "headers", "nothing", "paint", "place"]
 
+STACK = 12.0
+"""How far a stack of addends stands out."""
+
 LEAST = 3.0
 """The least width of a mark: one row of fifty thousand is still seen."""
 
@@ -119,18 +122,18 @@ def nothing(x: float, y: float, height: float) -> list[Mark]:
     ]
 
 
-def headers(rows: Sequence[Placed], cols: Sequence[Placed]) -> list[Mark]:
-    """Global indices along the top and the left of a grid, where there is room for them."""
+def headers(rows: Sequence[Placed], cols: Sequence[Placed], pending: bool = False) -> list[Mark]:
+    """Global indices along the top and the left of a grid, where there is room for them; above the stack of a pending sum."""
     marks: list[Mark] = []
-    size = 7.5
+    size, lift = 7.5, STACK if pending else 0.0
     for placed in cols:
         label = _header(placed)
         if label and text_width(label, size) <= placed.size + 1:
-            marks.append(Text(placed.at + placed.size / 2, -3, label, size, "faint", "middle"))
+            marks.append(Text(placed.at + placed.size / 2, -3 - lift, label, size, "faint", "middle"))
     for placed in rows:
         label = _header(placed)
         if label and size <= placed.size + 1:
-            marks.append(Text(-4, placed.at + placed.size / 2 + size * 0.36, label, size, "faint", "end"))
+            marks.append(Text(-4 - lift / 4, placed.at + placed.size / 2 + size * 0.36, label, size, "faint", "end"))
     return marks
 
 
@@ -166,7 +169,7 @@ def _owner(row: Piece, col: Piece, view: View, flat: bool) -> int | None:
         return view.owned.of(unraveled(col.start, view.spec.shape))
     index = [0] * view.spec.ndim
     for dims, piece in ((view.rows, row), (view.cols, col)):
-        for dim, i in zip(dims, (*piece.leading, piece.start), strict=bool(dims)):
+        for dim, i in zip(dims, (*(start for start, _ in piece.leading), piece.start), strict=bool(dims)):
             index[dim] = i
     return view.owned.of(index)
 
@@ -179,7 +182,7 @@ def _label(row: Placed, col: Placed, view: View, flat: bool) -> tuple[str, float
     if not (view.flat or flat):
         if piece.length > 1 or row.piece.length > 1:
             return "", 8.0
-        text = ",".join(map(str, (*row.piece.leading, row.piece.start, piece.start)))
+        text = ",".join(map(str, (*(start for start, _ in row.piece.leading), row.piece.start, piece.start)))
         return (text, 9.0) if text_width(text, 9.0, True) <= col.size - 3 and row.size >= 18 else ("", 8.0)
     one = piece.length == 1
     texts = [str(piece.start)] if one else [f"{piece.start}-{piece.stop - 1}"]
@@ -210,8 +213,8 @@ def _header(placed: Placed) -> str:
     piece = placed.piece
     if piece.kind != "element":
         return ""
-    last = str(piece.start) if piece.length == 1 else f"{piece.start}-{piece.stop - 1}"
-    return ",".join((*map(str, piece.leading), last))
+    runs = (*piece.leading, (piece.start, piece.stop))
+    return ",".join(str(start) if stop - start == 1 else f"{start}-{stop - 1}" for start, stop in runs)
 
 
 def _sheets(rows: Sequence[Placed], cols: Sequence[Placed], count: int) -> list[Mark]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from shardviz.core.compare import report_difference
 from shardviz.core.runs import length
@@ -27,7 +28,7 @@ from shardviz.picture.scene_parts import (
     rank_hues,
     source_line,
 )
-from shardviz.picture.theme import BODY, SMALL, clip, text_width
+from shardviz.picture.theme import BODY, SMALL, text_width, wrap
 from shardviz.picture.words import buffer_words, number, plural, tensor_words
 
 __all__ = ["Facts", "axis_marks", "head_lines", "lanes_scene", "layout_legend", "layout_title", "ticks"]
@@ -46,18 +47,26 @@ class Facts:
 
     def difference(self, position: int) -> str:
         """How torch's report differs from what the rank holds, in words; "" where it does not."""
-        report = self.report(position)
-        return report_difference(self.spec.shape, self.buffers[position], report) if report else ""
+        return self._differences.get(position, "")
 
     def report(self, position: int) -> Report | None:
         """Torch's report on a rank."""
-        rank = self.spec.mesh.ranks[position]
-        return next((report for report in self.reports if report.rank == rank), None)
+        return self._reported.get(self.spec.mesh.ranks[position])
 
     @property
     def differing(self) -> tuple[int, ...]:
         """The positions of the ranks on which report and reality part."""
-        return tuple(p for p in range(len(self.buffers)) if self.difference(p)) if self.reports else ()
+        return tuple(self._differences)
+
+    @cached_property
+    def _reported(self) -> dict[int, Report]:
+        return {report.rank: report for report in self.reports}
+
+    @cached_property
+    def _differences(self) -> dict[int, str]:
+        pairs = ((p, buffer, self.report(p)) for p, buffer in enumerate(self.buffers))
+        said = {p: report_difference(self.spec.shape, buffer, report) for p, buffer, report in pairs if report}
+        return {position: words for position, words in said.items() if words}
 
     def note(self, position: int) -> str:
         """What is to be said of a rank beside its elements."""
@@ -86,7 +95,8 @@ def layout_title(facts: Facts) -> str:
 
 def head_lines(facts: Facts, dims: Sequence[int]) -> list[str]:
     """The notation, and where the facts come from."""
-    reading = f"read as {facts.reading}" if facts.reading else ""
+    cut = any(facts.spec.cuts(dim) for dim in range(facts.spec.ndim))
+    reading = f"read as {facts.reading}" if facts.reading and cut else ""
     lines = [str(facts.spec), source_line(facts.source, (reading, cell_words(facts.spec, dims)))]
     if facts.reports:
         lines.append(f"filled: {facts.source.answer} · outlined: reported by torch {facts.source.torch}".rstrip())
@@ -108,9 +118,9 @@ def lanes_scene(facts: Facts, view: View) -> Scene:
     long = max(size * pitch, 90.0)
     extra = max((_extra_width(buffer, view, scale) for buffer in facts.buffers), default=0.0)
     notes = [_note(facts, position, single) for position in shown]
-    room = max((text_width(text, BODY, red) + 22 for text, red in notes if text), default=0.0)
+    room = max((min(text_width(text, BODY, red), 340.0 if not red else 700.0) + 22 for text, red in notes if text), default=0.0)
     panel = mesh_panel(facts.spec.mesh, rank_hues(facts.spec, facts.buffers, facts.owned))
-    room = min(room, 340.0)
+    room = min(room, 360.0)
     name, lines = layout_title(facts), head_lines(facts, (*view.rows, *view.cols))
     width = max(2 * EDGE + label + long + extra + room, head_width(name, lines, panel), 640.0)
     marks, y = head(name, lines, panel, width)
@@ -127,8 +137,10 @@ def lanes_scene(facts: Facts, view: View) -> Scene:
         text, red = notes[position]
         if text:
             x = left + long + extra + 20
-            shown_text = clip(text, width - x - EDGE + 8, BODY, red)
-            marks.append(Text(x, middle + 4, shown_text, BODY, "red" if red else "muted", bold=red))
+            most = 2 if red and lane > 30 else 1
+            words = wrap(text, (width - x - EDGE) / (1.12 if red else 1), BODY, most)  # bold is wider than measured
+            top = middle + 4 - 7 * (len(words) - 1)
+            marks += [Text(x, top + 14 * i, line, BODY, "red" if red else "muted", bold=red) for i, line in enumerate(words)]
         y += lane
     key, tall = legend(layout_legend(facts), width - 2 * EDGE)
     marks += moved(key, EDGE, y + 22)

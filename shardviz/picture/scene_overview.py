@@ -19,6 +19,9 @@ __all__ = ["overview_scene"]
 MOST = 1024
 """The most ranks that have a mark of their own; more of them are sampled evenly."""
 
+BUDGET = 24_000
+"""The most marks of all lines together: a page with them is still light."""
+
 LISTED = 12
 """The most disagreements that are put in words one by one."""
 
@@ -39,7 +42,8 @@ def overview_scene(facts: Facts, view: View) -> Scene:
     y += 22 + where.height + 16
     words = (
         "colour: the rank that holds it; eight hues, repeated in the order of the ranks. "
-        "A mark has at least a width of three pixels, however little it stands for."
+        "A mark has at least a width of three pixels, however little it stands for; "
+        "where there are too many, near ones are drawn as one."
     )
     for line in wrap(words, PAGE - 2 * EDGE, SMALL):
         marks.append(Text(EDGE, y + 8, line, SMALL, "muted"))
@@ -122,7 +126,7 @@ def _lines(facts: Facts, view: View) -> Panel:
     """One thin line per rank: where along the dimension its elements lie."""
     shown = _sampled(len(facts.buffers))
     size = facts.spec.shape[view.cols[0]] if view.cols else 1
-    left, long = 78.0, PAGE - 2 * EDGE - 78.0
+    left, long = 78.0, PAGE - 2 * EDGE - 84.0
     if not size:
         return Panel(tuple(nothing_anywhere()), 100, 20)
     scale = Scale(long / size, False)
@@ -131,7 +135,7 @@ def _lines(facts: Facts, view: View) -> Panel:
     marks: list[Mark] = moved(axis_marks(facts.spec, view.cols[0], scale, size), left, 6) if view.cols else []
     top = 20.0
     marks.append(Box(left, top, long, pitch * len(shown), fill="panel", radius=2))
-    every = max(1, round(16 / pitch))
+    every = next(2**k for k in range(20) if 2**k * pitch >= 14)
     for place, position in enumerate(shown):
         y, rank, buffer = top + place * pitch, facts.spec.mesh.ranks[position], facts.buffers[position]
         if place % every == 0:
@@ -139,13 +143,19 @@ def _lines(facts: Facts, view: View) -> Panel:
         if not buffer.numel:
             continue
         _, cols = axes_of(buffer, view)
-        placed = _merged([p for p in cols if p.kind == "element"], scale.pitch, long)
+        placed = _merged([p for p in cols if p.kind == "element"], scale.pitch, long, long * len(shown) / BUDGET)
         cells = paint([Placed(Piece("element", 0, 1), y, tall)], placed, view, rank, buffer.pending)
         marks += moved([_bare(cell) for cell in cells if isinstance(cell, Cell)], left, 0)
+    lines = {position: top + place * pitch for place, position in enumerate(shown)}
     for position in facts.differing:
-        if position in shown:
-            y = top + shown.index(position) * pitch
-            marks.append(Box(left - 4, y - 1, long + 8, max(tall, LEAST) + 2, stroke="red", line=1.4, radius=1))
+        if position in lines:
+            y, high = lines[position], max(tall, LEAST)
+            marks += [Box(x, y, 4, high, fill="red", radius=0) for x in (left - 5, left + long + 1)]
+            report = facts.report(position)
+            if report and not report.error and 0 not in report.shape and view.cols:
+                x = min(report.offset[view.cols[0]] * scale.pitch, long - LEAST)
+                wide = max(report.shape[view.cols[0]] * scale.pitch, LEAST)
+                marks.append(Box(left + x, y, wide, high, stroke="red", line=1.2, radius=1))
     return Panel(tuple(marks), left + long, top + pitch * len(shown) + 6)
 
 
@@ -154,15 +164,17 @@ def nothing_anywhere() -> list[Mark]:
     return [Text(78.0, 14, "nothing: the tensor has no elements", BODY, "muted")]
 
 
-def _merged(pieces: Sequence[Piece], pitch: float, long: float) -> list[Placed]:
-    """Pieces at their global places, those that cannot be told apart left out."""
+def _merged(pieces: Sequence[Piece], pitch: float, long: float, near: float) -> list[Placed]:
+    """Pieces at their global places; where there are too many to draw, near ones become one mark from the first to the last."""
     found: list[Placed] = []
-    end = -1.0
+    crowded = len(pieces) * near > long
     for piece in sorted(pieces, key=lambda p: p.start):
         at, size = min(piece.start * pitch, long - LEAST), max(piece.length * pitch, LEAST)
-        if at + size > end + 0.5 or not found:
+        if crowded and found and at - (found[-1].at + found[-1].size) < near:
+            last = found[-1]
+            found[-1] = Placed(Piece("element", last.piece.start, piece.stop), last.at, at + size - last.at)
+        else:
             found.append(Placed(piece, at, size))
-            end = at + size
     return found
 
 

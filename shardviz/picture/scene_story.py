@@ -20,7 +20,7 @@ from shardviz.picture.scene_parts import (
     rank_hues,
     source_line,
 )
-from shardviz.picture.story_lanes import Plan, has_arcs, panel_marks
+from shardviz.picture.story_lanes import Plan, has_arcs, panel_marks, wrong_words
 from shardviz.picture.story_plan import (
     GAP,
     MOST_LANES,
@@ -33,7 +33,7 @@ from shardviz.picture.story_plan import (
     strip_plan,
     subline,
 )
-from shardviz.picture.theme import BODY, HEADING, SMALL, text_width, wrap
+from shardviz.picture.theme import BODY, HEADING, SMALL, clip, text_width, wrap
 from shardviz.picture.words import plural, sent_text, statistics, tensor_words
 
 __all__ = ["frame_scenes", "strip_scene", "title"]
@@ -41,7 +41,8 @@ __all__ = ["frame_scenes", "strip_scene", "title"]
 
 def strip_scene(trace: Trace) -> Scene:
     """All steps, panel by panel, on as many rows as they need at the width of a page."""
-    view, shown = story_view(trace), shown_ranks(trace)
+    view = story_view(trace)
+    shown = shown_ranks(trace, view)
     plan, rows = strip_plan(trace, view, shown)
     label = label_room(trace, shown)
     inner = max(sum(widths) + GAP * (len(widths) - 1) for widths in rows)
@@ -58,7 +59,7 @@ def strip_scene(trace: Trace) -> Scene:
         top, lowest, x = y + 46, 0.0, EDGE + label
         marks += moved(_labels(row), EDGE, top)
         for step, panel in zip(steps, widths, strict=True):
-            marks += moved(_heading(trace, step, panel + spare - plan.indent), x + plan.indent, y)
+            marks += moved(_heading(plan, step, panel + spare - plan.indent), x + plan.indent, y)
             marks += moved(panel_marks(row, step), x, top)
             words = wrap(_sentence(trace, step), panel + spare - plan.indent, SMALL, 8)
             marks += [
@@ -81,7 +82,8 @@ def frame_scenes(trace: Trace, steps: Sequence[int], bare: bool = False) -> list
         steps: the steps' numbers, from 0.
         bare: without notation, source and sentence, for a player that has its own.
     """
-    view, shown = story_view(trace), shown_ranks(trace)
+    view = story_view(trace)
+    shown = shown_ranks(trace, view)
     plan = frame_plan(trace, view, shown)
     return [_frame(plan, step, bare) for step in steps]
 
@@ -97,6 +99,10 @@ def _frame(plan: Plan, step: int, bare: bool) -> Scene:
     marks += moved(_labels(plan), EDGE, y)
     marks += moved(panel_marks(plan, step), EDGE + label, y)
     y += plan.height + 20
+    wrong = wrong_words(plan, step)
+    if wrong:
+        marks.append(Text(EDGE + label + plan.indent, y - 4, wrong, BODY, "red", bold=True))
+    y += 16.0 if any(wrong_words(plan, number) for number in range(len(trace.steps))) else 0.0
     if not bare:
         words = [wrap(_sentence(trace, number), width - 2 * EDGE, BODY) for number in range(len(trace.steps))]
         marks += [Text(EDGE, y + 6 + 16 * i, line, BODY) for i, line in enumerate(words[step])]
@@ -110,6 +116,10 @@ def title(trace: Trace) -> str:
     """What the story is about, and how it ends."""
     ranks = plural(len(trace.ranks), "rank")
     what = tensor_words(trace.spec)
+    if trace.method == "split":
+        return f"How {what} {'is' if trace.spec.numel == 1 else 'are'} cut over {ranks}"
+    if trace.method == "redistribute":
+        return f"How {ranks} redistribute{'s' * (len(trace.ranks) == 1)} {what}"
     if trace.right:
         return f"How {ranks} put{'s' * (len(trace.ranks) == 1)} {what} back together"
     if trace.end:
@@ -117,8 +127,13 @@ def title(trace: Trace) -> str:
     return f"What {ranks} make{'s' * (len(trace.ranks) == 1)} of {what}"
 
 
+_METHODS = {"exact": "", "split": "", "full_tensor": "torch's own full_tensor()"}
+
+
 def _lines(trace: Trace, view: View) -> list[str]:
-    method = {"exact": "", "full_tensor": "torch's own full_tensor()"}.get(trace.method, f"method {trace.method}")
+    method = _METHODS.get(trace.method, f"method {trace.method}")
+    if trace.target is not None:
+        method = f"to {', '.join(map(str, trace.target.placements))}"
     lines = [str(trace.spec), source_line(trace.source, (method, cell_words(trace.spec, (*view.rows, *view.cols))))]
     return [*lines, trace.end] if trace.end else lines
 
@@ -128,13 +143,16 @@ def _mesh(trace: Trace, view: View, step: int | None) -> Panel:
     return mesh_panel(trace.spec.mesh, rank_hues(trace.spec, trace.held, view.owned), groups)
 
 
-def _heading(trace: Trace, step: int, width: float) -> list[Mark]:
-    now = trace.steps[step]
+def _heading(plan: Plan, step: int, width: float) -> list[Mark]:
+    now = plan.trace.steps[step]
+    wrong = wrong_words(plan, step)
     name = wrap(now.name, width, HEADING, 1)[0]
     return [
         Text(0, 14, f"{step + 1}", HEADING, "faint", bold=True),
         Text(text_width(f"{step + 1}", HEADING, True) + 8, 14, name, HEADING, bold=True),
-        Text(0, 31, subline(now), SMALL, "muted"),
+        Text(
+            0, 31, clip(wrong or subline(now), width, SMALL, bool(wrong)), SMALL, "red" if wrong else "muted", bold=bool(wrong)
+        ),
     ]
 
 

@@ -10,10 +10,14 @@ from shardviz.core.trace import Buffer, Step, Trace, whole_buffer
 from shardviz.picture.scene import Box, Cell, Line, Mark, Text, moved
 from shardviz.picture.scene_grid import Placed, Scale, View, axes_of, headers, nothing, paint, place
 from shardviz.picture.scene_parts import bracket_columns, brackets
-from shardviz.picture.theme import SMALL
+from shardviz.picture.theme import SMALL, text_width
 from shardviz.picture.words import buffer_words, bytes_text, plural
 
-__all__ = ["Plan", "bracket_step", "has_arcs", "most_slots", "panel_marks", "uneven"]
+__all__ = ["MOST_ROWS", "Plan", "bracket_step", "has_arcs", "most_slots", "names_room", "panel_marks", "uneven", "wrong_words"]
+
+
+MOST_ROWS = 24
+"""The most rows of a grid that are drawn one by one."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,13 @@ def uneven(step: Step) -> bool:
     return step.kind == "collective" and bytes_text(min(step.bytes), True) != bytes_text(max(step.bytes), True)
 
 
+def names_room(view: View, tall: int) -> float:
+    """The room for global indices to the left of a grid of so many rows: runs where there are more than can be drawn."""
+    sizes = [view.spec.shape[dim] - 1 for dim in view.rows]
+    widest = ",".join(f"{size}-{size}" if tall > MOST_ROWS else f"{size}" for size in sizes)
+    return text_width(widest, 7.5) + 8 if sizes else 0.0
+
+
 def bracket_step(columns: int) -> float:
     """The distance of brackets that stand side by side."""
     return 7.0 if columns < 5 else max(2.5, 34 / columns)
@@ -90,7 +101,7 @@ def panel_marks(plan: Plan, step: int) -> list[Mark]:
     """The lanes of one step, their first corner at the origin; buffers begin at the plan's indent."""
     trace, now = plan.trace, plan.trace.steps[step]
     columns = max((1 + c for c, _ in bracket_columns(now.groups, plan.middles)), default=0)
-    edge = plan.indent - 6 - (0 if plan.view.flat else 18)
+    edge = plan.indent - 6 - names_room(plan.view, most_slots(trace, plan.view, plan.shown)[0])
     marks = brackets(now.groups, plan.middles, edge + 3, bracket_step(columns))
     differ = uneven(now)
     for position in plan.shown:
@@ -107,7 +118,7 @@ def panel_marks(plan: Plan, step: int) -> list[Mark]:
             marks += moved(cells, plan.indent, y)
             right = plan.indent + cols[-1].at + cols[-1].size
             if not plan.view.flat and buffer.cells is None:
-                marks += moved(headers(rows, cols), plan.indent, y)
+                marks += moved(headers(rows, cols, bool(buffer.pending)), plan.indent, y)
             marks += moved(_moves(plan, step, position, rows, cols), plan.indent, y)
             marks += moved(_wrong(plan, step, buffer, rows, cols), plan.indent, y)
         beside = bytes_text(now.bytes[position], True) if differ else _unlabelled(plan, buffer, cells)
@@ -119,7 +130,8 @@ def panel_marks(plan: Plan, step: int) -> list[Mark]:
 def _unlabelled(plan: Plan, buffer: Buffer, cells: Sequence[Mark]) -> str:
     """A buffer in words, where it is a single run too short for its label."""
     drawn = [cell for cell in cells if isinstance(cell, Cell)]
-    return buffer_words(buffer) if plan.view.flat and len(drawn) == 1 and not drawn[0].label else ""
+    alone = plan.view.flat and not plan.cols.single and len(drawn) == 1
+    return buffer_words(buffer) if alone and not drawn[0].label else ""
 
 
 def _flat(plan: Plan, buffer: Buffer) -> bool:
@@ -181,28 +193,41 @@ def _moved_pieces(before: list[Placed], after: list[Placed]) -> Iterator[tuple[f
         yield from pairs
 
 
+def wrong_words(plan: Plan, step: int) -> str:
+    """What went wrong in a step, in words: a first element lost, or a result in the wrong order; "" where nothing did."""
+    trace, now = plan.trace, plan.trace.steps[step]
+    bad = [buffer for buffer in now.buffers if _is_wrong(trace, step, buffer)]
+    if not bad:
+        lost = step == trace.wrong_from and step + 1 < len(trace.steps)
+        return "goes wrong here: elements are lost" if lost else ""
+    return f"wrong on {plural(len(bad), 'rank')}: outlined slots hold other elements"
+
+
+def _is_wrong(trace: Trace, step: int, buffer: Buffer) -> bool:
+    whole = whole_buffer(trace.spec.shape)
+    last = step + 1 == len(trace.steps) and step > 0
+    return last and buffer.shape == whole.shape and not buffer.pending and buffer != whole
+
+
 def _wrong(plan: Plan, step: int, buffer: Buffer, rows: list[Placed], cols: list[Placed]) -> list[Mark]:
     """Red outlines around what stands in the wrong place in a result that has the whole tensor's shape."""
-    trace = plan.trace
-    whole = whole_buffer(trace.spec.shape)
-    if step + 1 < len(trace.steps) or buffer.shape != whole.shape or buffer.pending or buffer == whole:
+    if not _is_wrong(plan.trace, step, buffer):
         return []
-    tall = rows[-1].at + rows[-1].size
-    wide = cols[-1].at + cols[-1].size
-    across, down = list(_misplaced(cols)), [] if plan.view.flat else list(_misplaced(rows))
-    marks: list[Mark] = [Box(at - 1.5, -1.5, size + 3, tall + 3, stroke="red", line=2) for at, size, _ in across]
-    marks += [Box(-1.5, at - 1.5, wide + 3, size + 3, stroke="red", line=2) for at, size, _ in down]
-    for bad, name in ((across, "in a row" if down or not plan.view.flat else ""), (down, "in a column")):
-        if bad:
-            words = f"{plural(sum(slots for _, _, slots in bad), 'slot')} {name} wrong".replace("  ", " ")
-            marks.append(Text(0, tall + 12, words, SMALL, "red", bold=True))
-    return marks
+    tall, wide = rows[-1].at + rows[-1].size, cols[-1].at + cols[-1].size
+    down = [] if plan.view.flat else _misplaced(rows)
+    marks: list[Mark] = [Box(x - 2, -2, size + 4, tall + 4, stroke="red", line=2) for x, size in _misplaced(cols)]
+    return [*marks, *(Box(-2, y - 2, wide + 4, size + 4, stroke="red", line=2) for y, size in down)]
 
 
-def _misplaced(along: Sequence[Placed]) -> Iterator[tuple[float, float, int]]:
-    """Place, size and number of the slots along an axis that do not hold the element of their own index."""
-    slot = 0
+def _misplaced(along: Sequence[Placed]) -> list[tuple[float, float]]:
+    """Places and sizes of the stretches along an axis whose slots do not hold the element of their own index."""
+    found: list[tuple[float, float]] = []
+    slot, before = 0, False
     for here in along:
-        if here.piece.kind != "element" or here.piece.start != slot:
-            yield here.at, here.size, here.piece.length
-        slot += here.piece.length
+        wrong = here.piece.kind != "element" or here.piece.start != slot
+        if wrong and before:
+            found[-1] = found[-1][0], here.at + here.size - found[-1][0]
+        elif wrong:
+            found.append((here.at, here.size))
+        slot, before = slot + here.piece.length, wrong
+    return found

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from shardviz.core.trace import Step, Trace
 from shardviz.picture.facts import drawn_dims, owners
-from shardviz.picture.scene_grid import Scale, View
+from shardviz.picture.scene_grid import STACK, Scale, View
 from shardviz.picture.scene_parts import EDGE, PAGE, bracket_columns, lane_label_width
-from shardviz.picture.story_lanes import Plan, bracket_step, has_arcs, most_slots, uneven
+from shardviz.picture.story_lanes import MOST_ROWS, Plan, bracket_step, has_arcs, most_slots, names_room, uneven, wrong_words
 from shardviz.picture.theme import HEADING, SMALL, text_width
 from shardviz.picture.words import bytes_text, sent_text
 
@@ -17,6 +17,9 @@ __all__ = ["GAP", "bytes_room", "frame_plan", "label_room", "row_plan", "shown_r
 
 MOST_LANES = 32
 """The most ranks that all have a lane."""
+
+MOST_GRIDS = 16
+"""The same where a buffer is a grid, which is taller."""
 
 GAP = 26.0
 """Between two panels."""
@@ -28,10 +31,10 @@ def story_view(trace: Trace) -> View:
     return View.of(trace.spec, owned, drawn_dims(trace.spec, (b for step in trace.steps for b in step.buffers)))
 
 
-def shown_ranks(trace: Trace) -> tuple[int, ...]:
+def shown_ranks(trace: Trace, view: View) -> tuple[int, ...]:
     """The ranks with a lane: all of them, or the first and last ones and one of every kind."""
     count = len(trace.ranks)
-    if count <= MOST_LANES:
+    if count <= (MOST_LANES if view.flat else MOST_GRIDS):
         return tuple(range(count))
     kinds: dict[tuple[tuple[int, ...], ...], int] = {}
     for position in range(count):
@@ -47,7 +50,7 @@ def strip_plan(trace: Trace, view: View, shown: tuple[int, ...]) -> tuple[Plan, 
     best: tuple[Plan, list[list[float]]] | None = None
     grid = min(20.0, max(9.0, 96.0 / tall))
     for pitch in (30.0, 28.0, 26.0, 24.0, 22.0, 18.0, 16.0, 14.0) if view.flat else (grid, 9.0):
-        if indent + wide * pitch + bytes_room(trace) > room or (not view.flat and tall > 24):
+        if indent + wide * pitch + bytes_room(trace) > room or (not view.flat and tall > MOST_ROWS):
             continue
         plan = _plan(trace, view, shown, pitch, 0, indent)
         widths = [_panel_width(plan, step) for step in range(len(trace.steps))]
@@ -73,10 +76,11 @@ def _panel_width(plan: Plan, step: int) -> float:
     """The room that a panel needs for its widest buffer and for its words."""
     trace, view = plan.trace, plan.view
     now = trace.steps[step]
+    wrong = wrong_words(plan, step)
     wide = most_slots(replace(trace, steps=(now,)), view, plan.shown)[1] * plan.cols.pitch
     if not plan.cols.single and view.flat:
         wide = max(wide, 250.0)
-    words = max(text_width(now.name, HEADING, True) + 20, text_width(subline(now), SMALL))
+    words = max(text_width(now.name, HEADING, True) + 20, text_width(subline(now), SMALL), 4 + text_width(wrong, SMALL, True))
     return plan.indent + max(wide + bytes_room(replace(trace, steps=(now,))), words, 186.0 if view.flat else 150.0)
 
 
@@ -106,7 +110,7 @@ def frame_plan(trace: Trace, view: View, shown: tuple[int, ...]) -> Plan:
     room = 700.0
     if view.flat and room / wide >= 14:
         return _plan(trace, view, shown, min(40.0, room / wide), 0, indent)
-    if not view.flat and tall <= 24 and room / wide >= 9:
+    if not view.flat and tall <= MOST_ROWS and room / wide >= 9:
         return _plan(trace, view, shown, min(26.0, room / wide, max(9.0, 420 / tall)), 0, indent)
     return _plan(trace, view, shown, 0, room if view.flat else 300.0, indent)
 
@@ -125,15 +129,16 @@ def _plan(trace: Trace, view: View, shown: tuple[int, ...], pitch: float, room: 
     if pitch:
         cols = rows = Scale(pitch, True, 1.5 if pitch > 12 else 1.0)
     else:
-        cols, rows = Scale(room / wide, False), Scale(min(room * 0.5, 110.0) / tall, False)
+        cols, rows = Scale(room / wide, False), Scale(min(room * 0.5, 110.0 if len(shown) <= 8 else 60.0) / tall, False)
     height = tall * rows.pitch
-    return Plan(trace, view, shown, cols, rows, height, max(height + 18, 40.0), 6.0, indent)
+    over = 6.0 + (STACK if any(buffer.pending for step in trace.steps for buffer in step.buffers) else 0.0)
+    return Plan(trace, view, shown, cols, rows, height, max(height + 18, 40.0), over, indent)
 
 
 def _indent(trace: Trace, view: View, shown: Sequence[int]) -> float:
     lanes = {trace.ranks[position]: float(i) for i, position in enumerate(shown)}
     columns = max((1 + c for step in trace.steps for c, _ in bracket_columns(step.groups, lanes)), default=0)
-    return columns * bracket_step(columns) + 6 + (0 if view.flat else 20)
+    return columns * bracket_step(columns) + 6 + names_room(view, most_slots(trace, view, shown)[0])
 
 
 def label_room(trace: Trace, shown: Sequence[int]) -> float:

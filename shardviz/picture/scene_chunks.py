@@ -1,0 +1,234 @@
+"""The map of a tensor in a checkpoint: chunks as boxes over the global shape, what is missing and what is promised twice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from shardviz.picture.picture import Picture, Table
+from shardviz.picture.scene import Box, Cell, CellKind, Mark, Text, moved, scene
+from shardviz.picture.theme import BODY, HUES, LABEL, SMALL, TITLE, clip, text_width
+
+__all__ = ["ChunkMap", "MappedChunk", "Region", "draw_chunks"]
+
+_EDGE, _WIDTH = 26.0, 1040.0
+_STRIP = 46.0
+"""Height of a tensor of one dimension."""
+_TALL = 420.0
+"""Height that the rows of a tensor share, while each gets its least."""
+_MOST_CELLS = 1500
+_MOST_NOTES = 12
+
+Region = tuple[tuple[int, ...], tuple[int, ...]]
+"""Offset and size of a box of elements."""
+
+
+@dataclass(frozen=True)
+class MappedChunk:
+    """A chunk on the map.
+
+    Attributes:
+        offset: global index of its first element, as promised.
+        size: its size, as promised.
+        stored: number of elements really stored.
+        right: whether what is stored has the promised shape.
+        rank: the rank that wrote it; −1 where that is not known.
+        file: the file it is in.
+    """
+
+    offset: tuple[int, ...]
+    size: tuple[int, ...]
+    stored: int
+    right: bool
+    rank: int
+    file: str
+
+    @property
+    def promised(self) -> int:
+        """Number of elements promised."""
+        return math.prod(self.size)
+
+
+@dataclass(frozen=True)
+class ChunkMap:
+    """A tensor on the map: its name, shape and dtype, its chunks, and the regions that are missing or promised twice."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    chunks: tuple[MappedChunk, ...]
+    gaps: tuple[Region, ...]
+    overlaps: tuple[Region, ...]
+    missing: int
+    overlapping: int
+
+    @property
+    def verdict(self) -> str:
+        """What is wrong with it, in words."""
+        wrong = sum(not chunk.right for chunk in self.chunks)
+        parts = [
+            f"{self.missing:,} of {math.prod(self.shape):,} elements missing" if self.missing else "",
+            f"{self.overlapping:,} elements promised twice" if self.overlapping else "",
+            f"{wrong} of {len(self.chunks)} chunks store other than they promise" if wrong else "",
+        ]
+        return "; ".join(part for part in parts if part) or "whole"
+
+
+def draw_chunks(maps: Sequence[ChunkMap]) -> Picture:
+    """Draw tensors one above the other.
+
+    Args:
+        maps: one or more, each with at least its shape.
+    """
+    marks: list[Mark] = []
+    y = _EDGE
+    for chunk_map in maps:
+        drawn, height = _drawn(chunk_map)
+        marks += moved(drawn, _EDGE, y)
+        y += height + _EDGE
+    first = maps[0]
+    shape = tuple(first.shape[dim] for dim in _dims(first))
+    return Picture(scene(_WIDTH, y, marks), first.name, "\n".join(map(_words, maps)), _table(maps), shape=shape)
+
+
+def _drawn(chunk_map: ChunkMap) -> tuple[list[Mark], float]:
+    room = _WIDTH - 2 * _EDGE
+    broken = chunk_map.verdict != "whole"
+    about = f"[{', '.join(map(str, chunk_map.shape))}] {chunk_map.dtype}, {len(chunk_map.chunks)} chunks"
+    marks: list[Mark] = [
+        Text(0, 14, clip(chunk_map.name, room, TITLE, True), TITLE, bold=True),
+        Text(0, 34, clip(about, room, BODY), BODY, "muted"),
+        Text(0, 52, clip(chunk_map.verdict, room, BODY, broken), BODY, "red" if broken else "muted", bold=broken),
+    ]
+    top = 72.0
+    dims = _dims(chunk_map)
+    columns = _Axis(chunk_map, dims[-1] if dims else None, room - 4)
+    rows = _Axis(chunk_map, dims[0] if len(dims) == 2 else None, _TALL)
+    tall = rows.length if len(dims) == 2 else _STRIP
+    marks.append(Box(0, top, columns.length, tall, None, "rule"))
+    for chunk in chunk_map.chunks[:_MOST_CELLS]:
+        if chunk.promised:
+            marks += _chunk_marks(chunk, dims, columns, rows, top, tall)
+    for region, label in [(gap, "missing") for gap in chunk_map.gaps] + [(lap, "twice") for lap in chunk_map.overlaps]:
+        x, y, width, height = _place(*region, dims, columns, rows, top, tall)
+        marks.append(Box(x, y, max(width, 5.0), max(height, 5.0), None, "red", 2.0, label == "missing", 1.0))
+        if width > text_width(label, SMALL) + 4 and height > 12 and label == "twice":
+            marks.append(Text(x + width / 2, y + height - 5, label, SMALL, "red", "middle"))
+    y = top + tall + 22
+    for note in _notes(chunk_map, dims):
+        marks.append(Text(0, y, clip(note, room, SMALL), SMALL, "red" if note.startswith("chunk") else "muted"))
+        y += 16
+    return marks, y
+
+
+class _Axis:
+    """Where indices of one tensor dimension lie: proportional, but every piece between two edges keeps a least width."""
+
+    def __init__(self, chunk_map: ChunkMap, dim: int | None, length: float) -> None:
+        self.places = {0: 0.0, 1: length}
+        self.length = length
+        if dim is None:
+            return
+        size = chunk_map.shape[dim]
+        edges = sorted(
+            {0, size} | {edge for c in chunk_map.chunks if c.promised for edge in (c.offset[dim], c.offset[dim] + c.size[dim])}
+            | {edge for offset, extent in chunk_map.gaps for edge in (offset[dim], offset[dim] + extent[dim])}
+        )
+        pieces = list(pairwise(edges))
+        least = min(16.0, length / max(len(pieces), 1))
+        free = length - least * len(pieces)
+        place = 0.0
+        self.places = {0: 0.0}
+        for low, high in pieces:
+            place += least + free * (high - low) / max(size, 1)
+            self.places[high] = place
+
+    def at(self, index: int) -> float:
+        """Where an edge lies."""
+        return self.places[index] if index in self.places else self.length
+
+
+def _chunk_marks(
+    chunk: MappedChunk, dims: Sequence[int], columns: _Axis, rows: _Axis, top: float, tall: float
+) -> list[Mark]:
+    x, y, width, height = _place(chunk.offset, chunk.size, dims, columns, rows, top, tall)
+    label = f"rank {chunk.rank}" if chunk.rank >= 0 else ""
+    short = str(chunk.rank) if chunk.rank >= 0 else ""
+    fits = next((text for text in (label, short) if text and text_width(text, LABEL, True) + 6 <= width and height >= 13), "")
+    span = tuple(edge for dim in dims for edge in (chunk.offset[dim], chunk.offset[dim] + chunk.size[dim]))
+    kind: CellKind = "element" if chunk.stored else "unknown"
+    hue = max(chunk.rank, 0) % len(HUES) if chunk.stored else -1
+    wide, high = max(width - 1, 0.8), max(height - 1, 0.8)
+    marks: list[Mark] = [Cell(x + 0.5, y + 0.5, wide, high, kind, hue, fits, "", chunk.rank, span)]
+    if not chunk.right:
+        marks.append(Box(x, y, max(width, 5.0), max(height, 5.0), None, "red", 2.0, False, 1.0))
+    return marks
+
+
+def _place(
+    offset: Sequence[int], size: Sequence[int], dims: Sequence[int], columns: _Axis, rows: _Axis, top: float, tall: float
+) -> tuple[float, float, float, float]:
+    """Left, top, width and height of a box of elements."""
+    x, y, width, height = 0.0, top, columns.length, tall
+    if dims:
+        x, width = columns.at(offset[dims[-1]]), columns.at(offset[dims[-1]] + size[dims[-1]])
+        width -= x
+    if len(dims) == 2:
+        y, height = rows.at(offset[dims[0]]), rows.at(offset[dims[0]] + size[dims[0]])
+        height, y = height - y, y + top
+    return x, y, width, height
+
+
+def _dims(chunk_map: ChunkMap) -> tuple[int, ...]:
+    """The tensor dimensions that are drawn, two at most: those that are cut before the others, in their order."""
+    cut = [
+        dim for dim, size in enumerate(chunk_map.shape) if any(chunk.promised and chunk.size[dim] < size for chunk in chunk_map.chunks)
+    ]
+    rest = [dim for dim in range(len(chunk_map.shape)) if dim not in cut]
+    return tuple(sorted((cut + rest)[:2]))
+
+
+def _notes(chunk_map: ChunkMap, dims: Sequence[int]) -> list[str]:
+    """What the boxes cannot say."""
+    wrong = [chunk for chunk in chunk_map.chunks if not chunk.right]
+    notes = [
+        f"chunk at {_index(c.offset)}{f' of rank {c.rank}' if c.rank >= 0 else ''}: promises {c.promised:,}, stores {c.stored:,}"
+        + (f" ({c.file})" if c.file else "")
+        for c in wrong[:_MOST_NOTES]
+    ]
+    if len(wrong) > _MOST_NOTES:
+        notes.append(f"chunks that store other than they promise: {len(wrong) - _MOST_NOTES} more, in the table")
+    if len(chunk_map.shape) > 2:
+        notes.append(f"drawn: tensor dimensions {' and '.join(map(str, dims))} of {len(chunk_map.shape)}")
+    empty = sum(not c.promised and c.right for c in chunk_map.chunks)
+    if empty:
+        notes.append(f"{empty} empty chunk{'s' * (empty > 1)} at the end, which is normal")
+    if len(chunk_map.chunks) > _MOST_CELLS:
+        notes.append(f"the first {_MOST_CELLS} chunks are drawn")
+    return notes
+
+
+def _index(offset: Sequence[int]) -> str:
+    return f"({', '.join(map(str, offset))})" if len(offset) != 1 else str(offset[0])
+
+
+def _words(chunk_map: ChunkMap) -> str:
+    lines = [f"{chunk_map.name} [{', '.join(map(str, chunk_map.shape))}] {chunk_map.dtype}: {chunk_map.verdict}"]
+    lines += [
+        f"{f'rank {c.rank} ' if c.rank >= 0 else ''}at {_index(c.offset)} size {_index(c.size)}: "
+        + (f"promises {c.promised}, stores {c.stored}" if not c.right else f"{c.stored} stored")
+        for c in chunk_map.chunks[:_MOST_CELLS]
+    ]
+    return "\n".join(lines)
+
+
+def _table(maps: Sequence[ChunkMap]) -> Table:
+    rows = tuple(
+        (m.name, _index(c.offset), _index(c.size), f"{c.promised:,}", f"{c.stored:,}", str(c.rank) if c.rank >= 0 else "", c.file)
+        for m in maps
+        for c in m.chunks[:_MOST_CELLS]
+    )
+    return Table(("tensor", "offset", "size", "promised", "stored", "rank", "file"), rows)
+

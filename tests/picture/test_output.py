@@ -1,0 +1,156 @@
+"""Files and notebook output: what they contain, how large they are, and what they never do."""
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from shardviz.core.errors import FileError
+from shardviz.core.layout import layout
+from shardviz.core.spec import parse
+from shardviz.core.unshuffle import unshuffle
+from shardviz.picture import Picture, Section, Table, draw, page
+from shardviz.picture.figure import make_figure
+
+FIVE = "[5] on dp=2, tp=2: _S(0, 2), S(0)"
+LARGE = "[1000000000] on dp=128, tp=8: _S(0, 8), S(0)"
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>&\u2028\"'"
+
+
+@pytest.fixture(scope="module")
+def story() -> Picture:
+    return draw(unshuffle(parse(FIVE)))
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+def test_svg_is_well_formed_labelled_and_deterministic(story: Picture) -> None:
+    root = ET.fromstring(story.svg())
+    assert root.get("role") == "img"
+    assert (root.get("aria-label") or "").split() == story.text.split()
+    assert story.svg() == draw(unshuffle(parse(FIVE))).svg()
+    assert "unshuffle" in "".join(root.itertext())
+
+
+def test_svg_escapes_text(story: Picture) -> None:
+    evil = Picture(story.scene, EVIL, EVIL, story.table)
+    assert ET.fromstring(evil.svg()).get("aria-label") is not None
+    assert "<script" not in evil.svg()
+
+
+def test_png_has_the_size_of_the_scene(story: Picture) -> None:
+    data = story.png(96)
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    size = int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+    assert size == pytest.approx((story.scene.width, story.scene.height), abs=1)
+    assert data == story.png(96)
+
+
+def test_a_figure_has_few_artists_however_many_cells() -> None:
+    many = make_figure(draw(layout(parse("[64] on dp=8: R"))).scene)
+    few = make_figure(draw(layout(parse("[2] on dp=8: R"))).scene)
+    assert len(many.get_children()) == len(few.get_children()) < 20
+
+
+def test_drawing_leaves_no_state(story: Picture) -> None:
+    code = (
+        "import matplotlib, sys; now = lambda: {k: matplotlib.rcParams[k] for k in matplotlib.rcParams if k != 'backend'}\n"
+        "before = now()\n"
+        "from shardviz.picture import draw; from shardviz.core.layout import layout; from shardviz.core.spec import parse\n"
+        f"draw(layout(parse({FIVE!r}))).png()\n"
+        "assert now() == before and 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("module", ["shardviz.picture", "shardviz.picture.scene_story"])
+def test_scenes_need_no_drawing_library(module: str) -> None:
+    code = f"import sys, {module}; sys.exit(bool({{'matplotlib', 'numpy', 'torch', 'jinja2'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_import_check_can_fail() -> None:
+    code = "import sys, shardviz.picture.figure; sys.exit(bool({'matplotlib', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 1
+
+
+@pytest.mark.parametrize("ending", [".svg", ".png", ".html"])
+def test_save_by_ending(story: Picture, ending: str, tmp_path: Path) -> None:
+    path = story.save(tmp_path / "new" / f"x{ending}")
+    assert path.stat().st_size > 1000
+
+
+def test_save_refuses_other_endings(story: Picture, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"'x\.jpg': a picture is saved as \.svg, \.png, \.html"):
+        story.save(tmp_path / "x.jpg")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="cannot be written"):
+        story.save(tmp_path / "file" / "x.svg")
+
+
+def test_notebook_gets_svg_while_small_and_an_image_beyond() -> None:
+    small = draw(layout(parse(FIVE)))
+    assert small._repr_mimebundle_()["text/html"].startswith("<svg")
+    assert small._repr_mimebundle_()["text/plain"] == small.text == str(small)
+    large = draw(layout(parse("[64] on dp=8: R")))
+    ((tag, attributes),) = Tags(large._repr_mimebundle_()["text/html"]).found
+    assert tag == "img"
+    assert attributes["alt"] == large.text
+    assert (attributes["width"], attributes["height"]) == (str(round(large.scene.width)), str(round(large.scene.height)))
+
+
+def test_page_is_self_contained_and_named(story: Picture) -> None:
+    text = story.html()
+    assert not re.search(r"(?:src|href)=[\"'](?!data:)", text)
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    for tag, attributes in Tags(text).found:
+        if tag == "button":
+            assert attributes["aria-label"]
+        if tag == "input":
+            assert attributes.get("aria-label") or "pick" in (attributes["class"] or "")
+    assert "prefers-color-scheme:dark" in text
+    assert "prefers-reduced-motion" in text
+
+
+def test_page_keeps_text_from_outside_as_text(story: Picture) -> None:
+    evil = Picture(story.scene, EVIL, EVIL, Table((EVIL,), ((EVIL,),)), story.frames)
+    text = page(EVIL, [Section(EVIL, EVIL, evil, Table((EVIL,), ((EVIL,),)))], EVIL)
+    tags = [tag for tag, _ in Tags(text).found]
+    assert tags.count("script") == 2
+    assert "img" not in tags
+
+
+def test_page_data_cannot_end_its_element(story: Picture) -> None:
+    import dataclasses
+
+    from shardviz.picture.scene import Scene, Text
+
+    scene = Scene(100, 100, (Text(0, 10, EVIL, 11),))
+    text = dataclasses.replace(story, scene=scene).html()
+    data = re.search(r'id="pictures">(.*?)</script>', text, re.DOTALL)
+    assert data is not None
+    assert not set("<>&\u2028") & set(data[1])
+    assert json.loads(data[1])["part0"]["m"][0][3] == EVIL
+
+
+@pytest.mark.parametrize("text", [LARGE, "[1000000, 1000000] on dp=32, tp=32: _S(0, 100), _S(1, 100)"])
+def test_large_layouts_stay_small_files(text: str) -> None:
+    picture = draw(layout(parse(text)))
+    assert len(picture.html().encode()) < 2_500_000
+
+
+def test_a_large_story_stays_a_small_page() -> None:
+    assert len(draw(unshuffle(parse(LARGE))).html().encode()) < 2_500_000

@@ -1,0 +1,105 @@
+"""The page in a real browser: a story is stepped and an element followed, with the keyboard and without a network."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardviz.core.layout import layout
+from shardviz.core.spec import parse
+from shardviz.core.unshuffle import unshuffle
+from shardviz.picture import Picture, Section, draw, page
+
+pytestmark = pytest.mark.browser
+
+FIVE = "[5] on dp=2, tp=2: _S(0, 2), S(0)"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        assert not os.environ.get("CI"), "the browser tests need Debian's chromium"
+        pytest.skip("no chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        running = driver.chromium.launch(executable_path=chromium, args=arguments)
+        yield running
+        running.close()
+
+
+def opened(browser: Any, text: str, folder: Path, **options: Any) -> tuple[Any, list[str]]:
+    """The page as a file on disk, without a network, and every error and request that it makes."""
+    path = folder / "page.html"
+    path.write_text(text, encoding="utf-8")
+    context = browser.new_context(offline=True, **options)
+    view = context.new_page()
+    noise: list[str] = []
+    view.on("pageerror", lambda error: noise.append(str(error)))
+    view.on("console", lambda message: noise.append(message.text))
+    view.on("request", lambda request: noise.append(request.url) if not request.url.startswith(("file:", "data:")) else None)
+    view.goto(path.as_uri())
+    return view, noise
+
+
+def test_a_story_is_stepped_and_an_element_followed(browser: Any, tmp_path: Path) -> None:
+    view, noise = opened(browser, draw(unshuffle(parse(FIVE))).html(), tmp_path, reduced_motion="reduce")
+    assert view.get_by_role("slider", name="Step of the story").input_value() == "1"
+    assert "before anything is sent" in view.locator(".sentence").inner_text()
+
+    view.get_by_role("button", name="Next step").click()
+    view.keyboard.press("ArrowRight")
+    assert view.locator(".count").inner_text() == "3 of 8"
+    assert view.locator(".player svg[role=img]").get_attribute("aria-label") == "Step 3 of 8: all-gather over tp"
+
+    view.get_by_label("Follow element").fill("3")
+    assert view.locator(".found").inner_text() == "on ranks 0, 1 in this step"
+    view.get_by_role("slider").focus()
+    view.keyboard.press("End")
+    assert view.locator(".count").inner_text() == "8 of 8"
+    assert view.locator(".found").inner_text() == "on ranks 0, 1, 2, 3 in this step"
+    assert view.get_by_role("button", name="Next step").is_disabled()
+    assert noise == []
+
+
+def test_clicking_an_element_shows_it_everywhere_and_again_lets_go(browser: Any, tmp_path: Path) -> None:
+    view, noise = opened(browser, draw(layout(parse("[6, 4] on rep=2, dp=3: R, S(0)"))).html(), tmp_path)
+    cell = view.locator("figure .cell", has_text="3").filter(has=view.locator("title", has_text="element 3 on rank 1")).first
+    cell.click()
+    assert view.locator(".found").inner_text() == "on ranks 1, 4"
+    assert view.get_by_label("Follow element").input_value() == "3"
+    cell.click()
+    assert view.locator(".found").inner_text() == ""
+    assert noise == []
+
+
+def test_play_runs_to_the_end_and_can_be_paused(browser: Any, tmp_path: Path) -> None:
+    view, noise = opened(browser, draw(unshuffle(parse("[3] on dp=2: S(0)"))).html(), tmp_path)
+    view.get_by_role("button", name="Play").click()
+    view.get_by_role("button", name="Pause").click()
+    view.get_by_role("button", name="Play").click()
+    view.wait_for_function("document.querySelector('.count').textContent === '4 of 4'", timeout=20_000)
+    view.get_by_role("button", name="Play").wait_for(timeout=5_000)
+    assert noise == []
+
+
+def test_names_from_outside_stay_text(browser: Any, tmp_path: Path) -> None:
+    evil = "</script><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
+    drawn = draw(unshuffle(parse(FIVE)))
+    picture = Picture(drawn.scene, evil, evil, drawn.table, drawn.frames)
+    view, noise = opened(browser, page(evil, [Section(evil, evil, picture)], evil), tmp_path)
+    assert view.locator("h1").inner_text() == evil
+    assert view.title() == evil
+    assert noise == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark_are_the_readers_choice(browser: Any, tmp_path: Path, scheme: str) -> None:
+    view, _ = opened(browser, draw(layout(parse(FIVE))).html(), tmp_path, color_scheme=scheme)
+    ground = view.evaluate("getComputedStyle(document.querySelector('figure')).backgroundColor")
+    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(18, 22, 28)"}[scheme]
