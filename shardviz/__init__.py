@@ -5,7 +5,8 @@ The nouns, each where it lives:
 - `Spec`, `Mesh` and the placements (`core`): the question; `parse` reads it from its notation.
 - `layout`, `split`, `unshuffle`, `redistribute` (`core`): what arithmetic says each rank holds, and how a tensor is cut, put
   back together and moved to other placements; `explicit_order` and `local_shape_and_offset` say it in numbers.
-- `compare` (`core`): what differs between two answers.
+- `compare` (`core`): what differs between two answers; `readings` and `differing_readings`: where one label means several
+  layouts; `costs`: what a story sends.
 - `Ranks` (`ranks`): real ranks; `Ranks.run` records a story on them, `load` reads one from a file.
 - `draw` (`picture`) and `explore` (`widgets`): see it.
 
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shardviz.core.compare import compare as compare
+    from shardviz.core.costs import costs as costs
     from shardviz.core.errors import ShardvizError as ShardvizError
     from shardviz.core.files import load as load
     from shardviz.core.layout import layout as layout
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from shardviz.core.placements import Replicate as Replicate
     from shardviz.core.placements import Shard as Shard
     from shardviz.core.placements import StridedShard as StridedShard
+    from shardviz.core.readings import differing_readings as differing_readings
+    from shardviz.core.readings import readings as readings
     from shardviz.core.redistribute import redistribute as redistribute
     from shardviz.core.spec import Spec as Spec
     from shardviz.core.spec import parse as parse
@@ -48,6 +52,8 @@ _HOMES = {
     "Spec": "core.spec",
     "StridedShard": "core.placements",
     "compare": "core.compare",
+    "costs": "core.costs",
+    "differing_readings": "core.readings",
     "draw": "picture",
     "explicit_order": "core.order",
     "explore": "widgets.explorer",
@@ -55,6 +61,7 @@ _HOMES = {
     "load": "core.files",
     "local_shape_and_offset": "core.layout",
     "parse": "core.spec",
+    "readings": "core.readings",
     "redistribute": "core.redistribute",
     "split": "core.split",
     "unshuffle": "core.unshuffle",

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from shardviz.core.compare import disagreements, report_difference
+from shardviz.core.costs import costs
 from shardviz.core.layout import layout
 from shardviz.core.trace import Trace, buffer_text
 
@@ -35,8 +36,9 @@ def print_run(trace: Trace) -> None:
     console.print(str(trace.spec), style="bold")
     console.print(trace.source.text)
     console.print(_ranks(trace))
-    sent = sum(sum(step.bytes) for step in trace.steps)
-    console.print(f"shardviz's reconstruction: {_verdict(trace)}, {len(trace.steps) - 1} steps, {sent:,} bytes sent in all")
+    spent = costs(trace)
+    sent = f"{sum(spent.sent):,} bytes sent in all, {sum(spent.padding):,} of them padding"
+    console.print(f"shardviz's reconstruction: {_verdict(trace)}, {len(trace.steps) - 1} steps, {sent}")
     if trace.torch is not None:
         console.print(f"torch's full_tensor():     {_verdict(trace.torch)}, {len(trace.torch.steps) - 1} steps")
     found = disagreements(trace, layout(trace.spec))
