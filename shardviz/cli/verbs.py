@@ -77,7 +77,9 @@ def layout_command(spec: str, reading: str, as_json: bool) -> None:
 
 @cli.command("draw", help=f"Draw the predicted layout, or with --story how the ranks put the tensor together. {SPEC_HELP}")
 @click.argument("spec")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A .svg, .png or .html file.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A .svg, .png, .html or, with --story, .gif file."
+)
 @click.option("--story", is_flag=True, help="Draw the reconstruction step by step.")
 @click.option("--method", type=click.Choice(METHODS), default="exact", show_default=True, help="Of the reconstruction.")
 @_reading
@@ -96,7 +98,7 @@ def draw_command(spec: str, output: Path | None, story: bool, method: str, readi
 @cli.command("run", help=f"Make the tensor on real ranks, record what they hold, and compare. {SPEC_HELP}")
 @click.argument("spec")
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Save the story: .html, .svg, .png or .json."
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Save the story: .html, .svg, .png, .gif or .json."
 )
 @_max_ranks
 @_timeout
@@ -263,7 +265,7 @@ def _fail(message: str, status: int) -> NoReturn:
 
 
 def _check_output(output: Path) -> None:
-    allowed = (".html", ".svg", ".png", ".json")
+    allowed = (".html", ".svg", ".png", ".gif", ".json")
     if output.suffix not in allowed:
         raise FileError(f"{output}: the suffix says what to write, one of {', '.join(allowed)}")
     if not output.parent.is_dir():

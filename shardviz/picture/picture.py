@@ -80,11 +80,23 @@ class Picture:
 
         return page(self.title, [Section(picture=self)])
 
+    def gif(self) -> bytes:
+        """A story as an animation, one frame per step.
+
+        Raises:
+            FileError: the picture is no story, so there is nothing to animate.
+        """
+        if not self.frames:
+            raise FileError("only a story has steps to animate: save this picture as .svg, .png or .html")
+        from shardviz.picture.gif import make_gif
+
+        return make_gif(self.frames, self.text.splitlines()[0])
+
     def save(self, path: str | Path) -> Path:
         """Write the picture; the name's ending says how.
 
         Args:
-            path: a file name that ends in `.svg`, `.png` or `.html`; missing folders are made.
+            path: a file name that ends in `.svg`, `.png`, `.html` or, for a story, `.gif`; missing folders are made.
 
         Raises:
             FileError: another ending, or the file cannot be written.
@@ -94,6 +106,7 @@ class Picture:
             ".svg": lambda: self.svg().encode(),
             ".png": self.png,
             ".html": lambda: self.html().encode(),
+            ".gif": self.gif,
         }
         if target.suffix not in writers:
             raise FileError(f"{target.name!r}: a picture is saved as {', '.join(writers)}, by the ending of the name")

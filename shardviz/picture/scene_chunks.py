@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from shardviz.core.runs import run_text
 from shardviz.picture.picture import Picture, Table
 from shardviz.picture.scene import Box, Cell, CellKind, Mark, Text, moved, scene
 from shardviz.picture.theme import BODY, HUES, LABEL, SMALL, TITLE, clip, text_width
@@ -111,11 +112,11 @@ def _drawn(chunk_map: ChunkMap) -> tuple[list[Mark], float]:
     for chunk in chunk_map.chunks[:_MOST_CELLS]:
         if chunk.promised:
             marks += _chunk_marks(chunk, dims, columns, rows, top, tall)
-    for region, label in [(gap, "missing") for gap in chunk_map.gaps] + [(lap, "twice") for lap in chunk_map.overlaps]:
-        x, y, width, height = _place(*region, dims, columns, rows, top, tall)
-        marks.append(Box(x, y, max(width, 5.0), max(height, 5.0), None, "red", 2.0, label == "missing", 1.0))
-        if width > text_width(label, SMALL) + 4 and height > 12 and label == "twice":
-            marks.append(Text(x + width / 2, y + height - 5, label, SMALL, "red", "middle"))
+    outlined = {(chunk.offset, chunk.size) for chunk in chunk_map.chunks if not chunk.right}
+    for region, missing in [(gap, True) for gap in chunk_map.gaps] + [(overlap, False) for overlap in chunk_map.overlaps]:
+        if region not in outlined:
+            x, y, width, height = _place(*region, dims, columns, rows, top, tall)
+            marks.append(Box(x, y, max(width, 5.0), max(height, 5.0), None, "red", 2.0, missing, 1.0))
     y = top + tall + 22
     for note in _notes(chunk_map, dims):
         marks.append(Text(0, y, clip(note, room, SMALL), SMALL, "red" if note.startswith("chunk") else "muted"))
@@ -133,7 +134,8 @@ class _Axis:
             return
         size = chunk_map.shape[dim]
         edges = sorted(
-            {0, size} | {edge for c in chunk_map.chunks if c.promised for edge in (c.offset[dim], c.offset[dim] + c.size[dim])}
+            {0, size}
+            | {edge for c in chunk_map.chunks if c.promised for edge in (c.offset[dim], c.offset[dim] + c.size[dim])}
             | {edge for offset, extent in chunk_map.gaps for edge in (offset[dim], offset[dim] + extent[dim])}
         )
         pieces = list(pairwise(edges))
@@ -147,16 +149,16 @@ class _Axis:
 
     def at(self, index: int) -> float:
         """Where an edge lies."""
-        return self.places[index] if index in self.places else self.length
+        return self.places.get(index, self.length)
 
 
-def _chunk_marks(
-    chunk: MappedChunk, dims: Sequence[int], columns: _Axis, rows: _Axis, top: float, tall: float
-) -> list[Mark]:
+def _chunk_marks(chunk: MappedChunk, dims: Sequence[int], columns: _Axis, rows: _Axis, top: float, tall: float) -> list[Mark]:
     x, y, width, height = _place(chunk.offset, chunk.size, dims, columns, rows, top, tall)
-    label = f"rank {chunk.rank}" if chunk.rank >= 0 else ""
-    short = str(chunk.rank) if chunk.rank >= 0 else ""
-    fits = next((text for text in (label, short) if text and text_width(text, LABEL, True) + 6 <= width and height >= 13), "")
+    rank = f"rank {chunk.rank}" if chunk.rank >= 0 else ""
+    runs = [run_text((low, low + count)) for low, count in zip(chunk.offset, chunk.size, strict=True)]
+    where = runs[0] if len(runs) == 1 else f"({', '.join(runs)})" if runs else ""
+    labels = (f"{rank}\n{where}", rank, str(chunk.rank) if rank else where)
+    fits = next((text for text in labels if _fits(text, width, height)), "")
     span = tuple(edge for dim in dims for edge in (chunk.offset[dim], chunk.offset[dim] + chunk.size[dim]))
     kind: CellKind = "element" if chunk.stored else "unknown"
     hue = max(chunk.rank, 0) % len(HUES) if chunk.stored else -1
@@ -165,6 +167,11 @@ def _chunk_marks(
     if not chunk.right:
         marks.append(Box(x, y, max(width, 5.0), max(height, 5.0), None, "red", 2.0, False, 1.0))
     return marks
+
+
+def _fits(label: str, width: float, height: float) -> bool:
+    lines = label.split("\n")
+    return max(text_width(line, LABEL, True) for line in lines) + 6 <= width and len(lines) * 13 <= height
 
 
 def _place(
@@ -183,9 +190,8 @@ def _place(
 
 def _dims(chunk_map: ChunkMap) -> tuple[int, ...]:
     """The tensor dimensions that are drawn, two at most: those that are cut before the others, in their order."""
-    cut = [
-        dim for dim, size in enumerate(chunk_map.shape) if any(chunk.promised and chunk.size[dim] < size for chunk in chunk_map.chunks)
-    ]
+    sizes = [chunk.size for chunk in chunk_map.chunks if chunk.promised]
+    cut = [dim for dim, whole in enumerate(chunk_map.shape) if any(size[dim] < whole for size in sizes)]
     rest = [dim for dim in range(len(chunk_map.shape)) if dim not in cut]
     return tuple(sorted((cut + rest)[:2]))
 
@@ -194,8 +200,7 @@ def _notes(chunk_map: ChunkMap, dims: Sequence[int]) -> list[str]:
     """What the boxes cannot say."""
     wrong = [chunk for chunk in chunk_map.chunks if not chunk.right]
     notes = [
-        f"chunk at {_index(c.offset)}{f' of rank {c.rank}' if c.rank >= 0 else ''}: promises {c.promised:,}, stores {c.stored:,}"
-        + (f" ({c.file})" if c.file else "")
+        f"chunk at {_index(c.offset)}: promises {c.promised:,}, stores {c.stored:,}" + (f" ({c.file})" if c.file else "")
         for c in wrong[:_MOST_NOTES]
     ]
     if len(wrong) > _MOST_NOTES:
@@ -226,9 +231,8 @@ def _words(chunk_map: ChunkMap) -> str:
 
 def _table(maps: Sequence[ChunkMap]) -> Table:
     rows = tuple(
-        (m.name, _index(c.offset), _index(c.size), f"{c.promised:,}", f"{c.stored:,}", str(c.rank) if c.rank >= 0 else "", c.file)
+        (m.name, _index(c.offset), _index(c.size), str(c.promised), str(c.stored), str(c.rank) if c.rank >= 0 else "", c.file)
         for m in maps
         for c in m.chunks[:_MOST_CELLS]
     )
     return Table(("tensor", "offset", "size", "promised", "stored", "rank", "file"), rows)
-

@@ -18,7 +18,10 @@ from shardviz.ranks.torch_story import torch_story
 if TYPE_CHECKING:
     from shardviz.ranks.cluster import Ranks
 
-__all__ = ["redistribute", "run"]
+__all__ = ["LARGEST", "redistribute", "run"]
+
+LARGEST = 2_000_000
+"""The most elements of a tensor that is run: every rank reads off, after every step, which element stands where."""
 
 
 def run(ranks: Ranks, spec: Spec) -> Trace:
@@ -45,6 +48,12 @@ def redistribute(ranks: Ranks, spec: Spec, target: Spec) -> Trace:
 
 
 def _device(ranks: Ranks, spec: Spec) -> str:
+    if spec.numel > LARGEST:
+        uncut = [str(dim) for dim in range(spec.ndim) if not spec.cuts(dim)]
+        hint = f"; nothing cuts dimension {', '.join(uncut)}: a size of 1 there gives the same layout" if uncut else ""
+        raise RequestError(
+            f"{spec} has {spec.numel:,} elements, and a run marks each of them on every rank, at most {LARGEST:,}{hint}"
+        )
     needed = max(spec.mesh.ranks) + 1
     if needed > ranks.n:
         raise RequestError(f"{spec} needs {needed} ranks, and these are {ranks.n}: start Ranks({needed})")

@@ -73,7 +73,7 @@ def test_layout_in_words(shardviz):
         (("draw", FIVE, "-o", "x.docx"), "'x.docx'"),
         (("draw", FIVE, "--story", "--method", "magic"), "'magic' is not one of 'exact'"),
         (("run", "[80] on dp=40, tp=2: _S(0, 2), S(0)"), "needs 80 ranks, more than 16: allow them with --max-ranks 80"),
-        (("run", FIVE, "-o", "x.docx"), "one of .html, .svg, .png, .json"),
+        (("run", FIVE, "-o", "x.docx"), "one of .html, .svg, .png, .gif, .json"),
         (("run", FIVE, "-o", "nowhere/x.html"), "the directory nowhere does not exist"),
     ],
 )

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from shardviz.core.errors import FileError
 from shardviz.core.layout import layout
@@ -154,3 +155,14 @@ def test_large_layouts_stay_small_files(text: str) -> None:
 
 def test_a_large_story_stays_a_small_page() -> None:
     assert len(draw(unshuffle(parse(LARGE))).html().encode()) < 2_500_000
+
+
+def test_a_story_is_saved_as_an_animation_of_its_steps(tmp_path):
+    story = unshuffle(parse("[5] on dp=2, tp=2: _S(0, 2), S(0)"))
+    with Image.open(draw(story).save(tmp_path / "five.gif")) as animation:
+        assert animation.n_frames == len(story.steps)
+
+
+def test_a_layout_has_nothing_to_animate(tmp_path):
+    with pytest.raises(FileError, match="only a story has steps"):
+        draw(layout(parse("[5] on dp=2: S(0)"))).save(tmp_path / "five.gif")

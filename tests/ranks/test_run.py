@@ -72,7 +72,7 @@ def test_that_torch_does_not_come_back_is_an_answer_too(eight_ranks, monkeypatch
     trace = eight_ranks.run("[5] on dp=2, tp=2: _S(0, 2), S(0)")
     assert trace.right
     assert not trace.torch.right
-    assert "rank 1 of 8 raised" in trace.torch.end
+    assert "rank 1 of 8 (dp=0, tp=1) raised" in trace.torch.end
     assert eight_ranks.run("[5] on dp=2, tp=2: _S(0, 2), S(0)").right
 
 
@@ -81,6 +81,11 @@ def test_a_mesh_of_ranks_that_do_not_run_is_refused(four_ranks):
         four_ranks.run(NINE)
     with pytest.raises(RequestError, match="needs 6 ranks"):
         four_ranks.run("[5] on tp=2 (ranks 4-5): S(0)")
+
+
+def test_a_tensor_too_large_to_mark_is_refused_with_what_would_do(four_ranks):
+    with pytest.raises(RequestError, match=r"131,076,096 elements.*nothing cuts dimension 1: a size of 1 there"):
+        four_ranks.run("[32001, 4096] on dp=2, tp=2: _S(0, 2), S(0)")
 
 
 def test_asking_needs_no_torch(four_ranks):
