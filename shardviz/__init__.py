@@ -5,10 +5,10 @@ The nouns, each where it lives:
 - `Spec`, `Mesh` and the placements (`core`): the question; `parse` reads it from its notation.
 - `layout`, `split`, `unshuffle`, `redistribute` (`core`): what arithmetic says each rank holds, and how a tensor is cut, put
   back together and moved to other placements; `explicit_order` and `local_shape_and_offset` say it in numbers.
-- `compare` (`core`): what differs between two answers; `readings` and `differing_readings`: where one label means several
-  layouts; `costs`: what a story sends.
+- `compare`, `disagreements` (`core`): what differs between two answers, and between all answers of one run; `readings` and
+  `differing_readings`: where one label means several layouts; `costs`: what a story sends.
 - `Ranks` (`ranks`): real ranks; `Ranks.run` records a story on them, `load` reads one from a file.
-- `draw` (`picture`) and `explore` (`widgets`): see it.
+- `draw`, `draw_held` (`picture`) and `explore` (`widgets`): see it.
 
 Everything is looked up when it is first used: `import shardviz` alone loads neither torch nor matplotlib.
 """
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shardviz.core.compare import compare as compare
+    from shardviz.core.compare import disagreements as disagreements
     from shardviz.core.costs import costs as costs
     from shardviz.core.errors import ShardvizError as ShardvizError
     from shardviz.core.files import load as load
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from shardviz.core.split import split as split
     from shardviz.core.unshuffle import unshuffle as unshuffle
     from shardviz.picture import draw as draw
+    from shardviz.picture import draw_held as draw_held
     from shardviz.ranks.cluster import Ranks as Ranks
     from shardviz.widgets.explorer import explore as explore
 
@@ -54,7 +56,9 @@ _HOMES = {
     "compare": "core.compare",
     "costs": "core.costs",
     "differing_readings": "core.readings",
+    "disagreements": "core.compare",
     "draw": "picture",
+    "draw_held": "picture",
     "explicit_order": "core.order",
     "explore": "widgets.explorer",
     "layout": "core.layout",

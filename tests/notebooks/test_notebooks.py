@@ -1,0 +1,68 @@
+"""Every notebook runs from top to bottom, unattended, and is stored without outputs."""
+
+import os
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+CELL_SECONDS = 90
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
+
+
+def shown(cell) -> str:
+    """The text form of everything a cell puts out."""
+    return "".join(o.get("text") or o.get("data", {}).get("text/plain", "") for o in cell.get("outputs", []))
+
+
+def ours() -> set[int]:
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def test_there_is_a_first_notebook():
+    assert NOTEBOOKS[0].name == "01-start-here.ipynb"
+
+
+@each_notebook
+def test_nothing_is_stored_but_the_source(path):
+    notebook = nbformat.read(path, 4)
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3"
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.id for cell in code if cell.outputs or cell.execution_count] == []
+    assert "widgets" not in notebook.metadata
+
+
+@pytest.mark.notebook
+@pytest.mark.ranks
+@pytest.mark.timeout(240)
+@each_notebook
+def test_it_runs_unattended_and_leaves_nothing_behind(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    before = ours()
+    notebook = nbformat.read(path, 4)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3", resources=resources).execute()
+    text = {cell.id: shown(cell) for cell in notebook.cells}
+    check = CHECKS.get(path.stem)
+    if check:
+        check(text)
+    left = [process for process in map(psutil.Process, ours() - before) if process.status() != psutil.STATUS_ZOMBIE]
+    assert [process.cmdline() for process in left] == []
+    assert not set(os.listdir(tmp_path)) - {"ipython", "runtime"}
+
+
+def first(text):
+    assert "held by 4 gloo ranks" in text["ranks"]
+    assert "rank 0: 0 1 3 2 4" in text["before"]
+    assert "no difference" in text["compare"]
+    assert "held by 8 gloo ranks" in text["nine"]
+    assert "rank 7: 8" in text["nine"]
+
+
+CHECKS = {"01-start-here": first}
