@@ -10,13 +10,14 @@ from pathlib import Path
 
 from shardviz.core.errors import FileError
 from shardviz.picture.scene import Scene
+from shardviz.picture.theme import ADAPTIVE, DARK_NOTEBOOK
 
 __all__ = ["Frame", "Picture", "Table"]
 
 SPOKEN = 6000
 """The most characters of an alternative text."""
 
-FEW = 100
+FEW = 600
 """The most cells that a notebook gets as SVG; a bitmap is lighter beyond."""
 
 
@@ -119,9 +120,15 @@ class Picture:
         return target
 
     def markup(self) -> str:
-        """The picture as an HTML fragment with its alternative text: SVG while it is small, an image otherwise."""
+        """The picture as an HTML fragment with its alternative text: SVG while it is small, an image otherwise.
+
+        SVG follows a dark notebook; elsewhere it takes the colours of the CSS variables `--shardviz-ink`, `--shardviz-surface`
+        and so on where they are set.
+        """
         if len(self.scene.cells) <= FEW:
-            return self.svg()
+            from shardviz.picture.svg import write_svg
+
+            return write_svg(self.scene, self.alt, ADAPTIVE, DARK_NOTEBOOK)
         data = base64.b64encode(self.png()).decode()
         size = f'width="{round(self.scene.width)}" height="{round(self.scene.height)}"'
         return f'<img alt="{escape(self.alt)}" {size} src="data:image/png;base64,{data}">'

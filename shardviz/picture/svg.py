@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from zlib import crc32
 
 from shardviz.picture.scene import Box, Cell, Line, Mark, Scene, Text
 from shardviz.picture.theme import HUES, LIGHT, Theme, text_on
@@ -13,20 +14,25 @@ __all__ = ["FONT", "arrow_head", "write_svg"]
 FONT = "DejaVu Sans, Verdana, Helvetica Neue, Arial, sans-serif"
 
 
-def write_svg(scene: Scene, label: str, theme: Theme = LIGHT) -> str:
+def write_svg(scene: Scene, label: str, theme: Theme = LIGHT, style: str = "") -> str:
     """The scene as one SVG document on a ground of its own.
 
     Args:
         scene: what to draw.
         label: what the picture says, for those who do not see it.
         theme: colours.
+        style: a style sheet that goes with the theme.
     """
     width, height = _number(scene.width), _number(scene.height)
     body = "\n".join(part for mark in scene.marks for part in _mark(mark, theme))
+    # Pictures stand side by side in one document, where a name counts once: each has a name of its own for its hatching.
+    hatch = f"shardviz-padding-{crc32(body.encode()):08x}"
+    body = body.replace("url(#shardviz-padding)", f"url(#{hatch})")
+    rules = f"<style>{style}</style>" if style else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         f'role="img" aria-label="{escape(label)}" font-family="{FONT}">\n'
-        f'<defs><pattern id="shardviz-padding" width="5" height="5" patternUnits="userSpaceOnUse" '
+        f'{rules}<defs><pattern id="{hatch}" width="5" height="5" patternUnits="userSpaceOnUse" '
         f'patternTransform="rotate(45)"><path d="M0 0V5" stroke="{theme.muted}" stroke-width="1.6"/></pattern></defs>\n'
         f'<rect width="{width}" height="{height}" rx="8" fill="{theme.surface}"/>\n{body}\n</svg>\n'
     )
@@ -75,7 +81,7 @@ def _mark(mark: Mark, theme: Theme) -> Iterator[str]:
 def _cell(cell: Cell, theme: Theme) -> Iterator[str]:
     radius = _number(min(3.5, cell.width / 4, cell.height / 4))
     face = theme.muted if cell.hue < 0 else HUES[cell.hue]
-    ink = text_on(face)
+    ink = theme.surface if cell.hue < 0 else text_on(face)
     if cell.kind == "element":
         yield f'<rect {_place(cell)} rx="{radius}" fill="{face}"/>'
     elif cell.kind == "addend":

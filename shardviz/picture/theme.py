@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
-__all__ = ["DARK", "HUES", "LIGHT", "Theme", "Tone", "clip", "contrast", "text_on", "text_width", "wrap"]
+__all__ = [
+    "ADAPTIVE",
+    "DARK",
+    "DARK_NOTEBOOK",
+    "HUES",
+    "LIGHT",
+    "Theme",
+    "Tone",
+    "clip",
+    "contrast",
+    "text_on",
+    "text_width",
+    "wrap",
+]
 
 Tone: TypeAlias = Literal["ink", "muted", "faint", "rule", "surface", "panel", "lit", "red"]
 """What a mark is for; a theme says which colour that is. `red` is for disagreement alone."""
@@ -46,6 +59,38 @@ class Theme:
 
 LIGHT = Theme("#1f2733", "#5d6878", "#8a94a3", "#dfe3e9", "#ffffff", "#f5f7f9", "#d6dee8", "#d01c2a", 0.22)
 DARK = Theme("#e8ecf2", "#a3aebd", "#7b8797", "#333c48", "#12161c", "#1a2028", "#3a4656", "#ff6b73", 0.35)
+
+
+class AdaptiveTheme(Theme):
+    """Colours that a page around the picture may set, as CSS variables; the light ones where it does not."""
+
+    def tinted(self, hue: int) -> str:
+        """A hue thinned by the surface, whatever that is."""
+        return f"color-mix(in srgb, {HUES[hue]} {self.tint:.0%}, {self.surface})"
+
+
+def _variable(tone: Tone) -> str:
+    return f"var(--shardviz-{tone}, {LIGHT.color(tone)})"
+
+
+ADAPTIVE = AdaptiveTheme(
+    ink=_variable("ink"),
+    muted=_variable("muted"),
+    faint=_variable("faint"),
+    rule=_variable("rule"),
+    surface=_variable("surface"),
+    panel=_variable("panel"),
+    lit=_variable("lit"),
+    red=_variable("red"),
+    tint=0.28,
+)
+
+DARK_NOTEBOOK = (
+    "body:is([data-jp-theme-light=false],.theme-dark,.vscode-dark){"
+    + ";".join(f"--shardviz-{tone}:{DARK.color(tone)}" for tone in get_args(Tone))
+    + "}"
+)
+"""A style that sets the dark colours where JupyterLab, voila or VS Code say that they are dark."""
 
 
 def text_on(color: str) -> str:

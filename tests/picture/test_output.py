@@ -106,11 +106,18 @@ def test_notebook_gets_svg_while_small_and_an_image_beyond() -> None:
     small = draw(layout(parse(FIVE)))
     assert small._repr_mimebundle_()["text/html"].startswith("<svg")
     assert small._repr_mimebundle_()["text/plain"] == small.text == str(small)
-    large = draw(layout(parse("[64] on dp=8: R")))
+    large = draw(unshuffle(parse("[64] on dp=16: S(0)")))
     ((tag, attributes),) = Tags(large._repr_mimebundle_()["text/html"]).found
     assert tag == "img"
-    assert attributes["alt"] == large.text
+    assert attributes["alt"] == large.alt
     assert (attributes["width"], attributes["height"]) == (str(round(large.scene.width)), str(round(large.scene.height)))
+
+
+def test_a_notebook_picture_takes_the_colours_of_a_dark_page(story: Picture) -> None:
+    shown = story.markup()
+    assert "[data-jp-theme-light=false]" in shown
+    assert "var(--shardviz-ink, #1f2733)" in shown
+    assert "var(" not in story.svg()
 
 
 def test_page_is_self_contained_and_named(story: Picture) -> None:
