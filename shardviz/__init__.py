@@ -9,6 +9,10 @@ The nouns, each where it lives:
   `differing_readings`: where one label means several layouts; `costs`: what a story sends.
 - `Ranks` (`ranks`): real ranks; `Ranks.run` records a story on them, `load` reads one from a file.
 - `draw`, `draw_held` (`picture`) and `explore` (`widgets`): see it.
+- `audit` (`checks`): what the installed torch will get wrong for a model on a mesh, before the job; `guard`: the same inside a
+  job, before the first save; `museum`: every known fault, run here.
+- `checkpoint` (`checks`): what a distributed checkpoint holds, down to the stored bytes, and its rescue; `corrected_offsets`:
+  whole saves and loads on a torch that reports offsets wrongly.
 
 Everything is looked up when it is first used: `import shardviz` alone loads neither torch nor matplotlib.
 """
@@ -17,6 +21,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shardviz.checks.audits.audit import audit as audit
+    from shardviz.checks.checkpoints.checkpoint import checkpoint as checkpoint
+    from shardviz.checks.checkpoints.offsets import corrected_offsets as corrected_offsets
+    from shardviz.checks.guard import guard as guard
+    from shardviz.checks.museum import museum as museum
     from shardviz.core.compare import compare as compare
     from shardviz.core.compare import disagreements as disagreements
     from shardviz.core.costs import costs as costs
@@ -53,7 +62,10 @@ _HOMES = {
     "ShardvizError": "core.errors",
     "Spec": "core.spec",
     "StridedShard": "core.placements",
+    "audit": "checks.audits.audit",
+    "checkpoint": "checks.checkpoints.checkpoint",
     "compare": "core.compare",
+    "corrected_offsets": "checks.checkpoints.offsets",
     "costs": "core.costs",
     "differing_readings": "core.readings",
     "disagreements": "core.compare",
@@ -61,9 +73,11 @@ _HOMES = {
     "draw_held": "picture",
     "explicit_order": "core.order",
     "explore": "widgets.explorer",
+    "guard": "checks.guard",
     "layout": "core.layout",
     "load": "core.files",
     "local_shape_and_offset": "core.layout",
+    "museum": "checks.museum",
     "parse": "core.spec",
     "readings": "core.readings",
     "redistribute": "core.redistribute",

@@ -33,6 +33,25 @@ def layout_command(as_json: bool) -> None:
     show(bench_layout(), as_json)
 
 
+@bench.command("audit")
+@_json
+def audit_command(as_json: bool) -> None:
+    """A model of 1,000 parameters on 1,024 ranks against asking torch for each."""
+    from shardviz.bench.audit import bench_audit
+
+    show(bench_audit(), as_json)
+
+
+@bench.command("ranks")
+@click.option("--faults", is_flag=True, help="Also make ranks raise, die and hang, and time until that is told.")
+@_json
+def ranks_command(faults: bool, as_json: bool) -> None:
+    """Start, warm runs, memory and recording of real ranks against torchrun."""
+    from shardviz.bench.ranks import bench_ranks
+
+    show(bench_ranks(faults), as_json)
+
+
 def show(measured: Iterable[Measurement], as_json: bool) -> None:
     """Print measurements as they come, or all of them as JSON; end with status 1 where one misses its goal."""
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"

@@ -12,7 +12,7 @@ import msgspec
 from shardviz.core.errors import FileError
 
 if TYPE_CHECKING:
-    from shardviz.checks.checkpoint import Checkpoint
+    from shardviz.checks.checkpoints.checkpoint import Checkpoint
 
 __all__ = ["checkpoint_command"]
 
@@ -34,7 +34,7 @@ def checkpoint_command(
     Nothing in it is run or changed. Exit status: 0 whole, 1 not whole (with --mend: something is gone for good; with --compare:
     something differs), 2 it cannot be read as a checkpoint.
     """
-    from shardviz.checks.checkpoint import checkpoint
+    from shardviz.checks.checkpoints.checkpoint import checkpoint
     from shardviz.cli.terminal import progress_bar
 
     if sum(option is not None for option in (out, target, other)) > 1:
@@ -67,7 +67,7 @@ def _show(found: Checkpoint, output: Path | None, as_json: bool, more: dict[str,
 
 
 def _mend(found: Checkpoint, out: Path, output: Path | None, as_json: bool) -> None:
-    from shardviz.checks.mend import mend
+    from shardviz.checks.checkpoints.mend import mend
 
     mended = mend(found, out)
     if not as_json:
@@ -79,7 +79,7 @@ def _mend(found: Checkpoint, out: Path, output: Path | None, as_json: bool) -> N
 
 
 def _convert(found: Checkpoint, target: Path, as_json: bool) -> None:
-    from shardviz.checks.content import convert
+    from shardviz.checks.checkpoints.content import convert
 
     if found.whole:
         written = convert(found, target)
@@ -92,13 +92,13 @@ def _convert(found: Checkpoint, target: Path, as_json: bool) -> None:
 
 
 def _compare(found: Checkpoint, directory: Path, output: Path | None, as_json: bool) -> None:
-    from shardviz.checks.checkpoint import checkpoint
-    from shardviz.checks.content import compare_checkpoints
+    from shardviz.checks.checkpoints.checkpoint import checkpoint
+    from shardviz.checks.checkpoints.content import compare_checkpoints
 
     other = checkpoint(directory)
     differences = list(compare_checkpoints(found, other))
     if output is not None:
-        from shardviz.checks.report import comparison_page, write_page
+        from shardviz.checks.checkpoints.report import comparison_page, write_page
 
         write_page(comparison_page(found, other, differences), output)
     if as_json:

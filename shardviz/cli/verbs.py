@@ -11,7 +11,10 @@ import click
 import msgspec
 
 from shardviz import __version__
+from shardviz.cli.audit import audit_command
 from shardviz.cli.bench import bench
+from shardviz.cli.checkpoint import checkpoint_command
+from shardviz.cli.museum import museum_command
 from shardviz.core.compare import disagreements
 from shardviz.core.errors import FileError, RanksError, RequestError, ShardvizError
 from shardviz.core.layout import READINGS, Layout, layout
@@ -167,7 +170,10 @@ def lab_command(arguments: tuple[str, ...]) -> None:
     open_lab(arguments)
 
 
+cli.add_command(audit_command)
 cli.add_command(bench)
+cli.add_command(checkpoint_command)
+cli.add_command(museum_command)
 
 
 def run_spec(spec: Spec, max_ranks: int, timeout: float) -> Trace:

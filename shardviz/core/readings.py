@@ -20,7 +20,7 @@ def readings(spec: Spec) -> dict[str, Layout]:
         >>> list(readings(parse("[8] on tp=2: _S(0, 2)")))  # decodes to no order, and nothing is inside it
         ['left-to-right']
     """
-    found = {}
+    found: dict[str, Layout] = {}
     for reading in READINGS:
         try:
             found[reading] = layout(spec, reading)

@@ -22,8 +22,7 @@ VERSION = 1
 CUT_SHORT = "is cut short"
 
 
-@dataclass(frozen=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True, gc=False):
     """The first line: `shardviz` is the version of the schema, `started` seconds since the epoch."""
 
     shardviz: int
@@ -35,8 +34,7 @@ class Begin:
     started: float
 
 
-@dataclass(frozen=True)
-class GroupLine:
+class GroupLine(msgspec.Struct, frozen=True, gc=False):
     """A process group by torch's name of it, before its first call."""
 
     label: str
@@ -44,8 +42,7 @@ class GroupLine:
     backend: str
 
 
-@dataclass(frozen=True)
-class CallLine:
+class CallLine(msgspec.Struct, frozen=True, gc=False):
     """A collective is about to begin; `number` counts those of its group."""
 
     group: str
@@ -59,8 +56,7 @@ class CallLine:
     place: str = ""
 
 
-@dataclass(frozen=True)
-class DoneLine:
+class DoneLine(msgspec.Struct, frozen=True, gc=False):
     """The collective of an earlier call line is done, and this came out."""
 
     group: str
@@ -69,15 +65,13 @@ class DoneLine:
     at: float
 
 
-@dataclass(frozen=True)
-class EndLine:
+class EndLine(msgspec.Struct, frozen=True, gc=False):
     """The program ended; `error` is the exception that ended it."""
 
     error: str = ""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, gc=False):
     """One line: an object with exactly one of these."""
 
     begin: Begin | None = None

@@ -96,7 +96,12 @@ def replace_offsets(answer: Callable[[Sequence[Any], Sequence[int], Sequence[Any
     module = importlib.import_module(own.__module__)
 
     def compute(
-        global_shape: Sequence[Any], mesh_shape: Sequence[int], my_coordinate: Any, placements: Sequence[Any], *rest: Any, **more: Any
+        global_shape: Sequence[Any],
+        mesh_shape: Sequence[int],
+        my_coordinate: Any,
+        placements: Sequence[Any],
+        *rest: Any,
+        **more: Any,
     ) -> Any:
         coordinate = [my_coordinate(dim) for dim in range(len(mesh_shape))] if callable(my_coordinate) else my_coordinate
         found = answer(global_shape, mesh_shape, coordinate, placements)

@@ -1,0 +1,1 @@
+"""Checks: what disagrees, and what is lost."""

@@ -1,0 +1,138 @@
+"""A map of good and bad meshes: the same parameters on every mesh of a range."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import product
+
+from shardviz.checks.audits.kinds import ERRORS
+from shardviz.checks.audits.parameter import findings_of
+from shardviz.checks.audits.release import Release
+from shardviz.core.errors import SpecError
+from shardviz.core.spec import Spec
+
+__all__ = ["SIGNS", "Sweep", "read_sweep", "sweep"]
+
+SIGNS: Mapping[str, str] = {
+    "checkpoint-loses-elements": "L",
+    "checkpoint-refused": "R",
+    "load-shifts-rows": "s",
+    "load-refused": "l",
+    "checkpoint-unloadable": "u",
+    "full-tensor-wrong": "f",
+    "export-wrong-shape": "x",
+    "forward-refused": "w",
+    "train-refused": "T",
+    "sharding-refused": "X",
+}
+"""A letter for every kind of error; a mesh shows the first of them that it has."""
+
+GOOD = "·"
+WORDS = {"·": "nothing is wrong", "L": "a checkpoint loses rows silently", "R": "no checkpoint can be saved"}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The kinds of errors on every mesh of a range.
+
+    Attributes:
+        torch: the release.
+        names: the mesh dimensions that vary.
+        sizes: the sizes of each.
+        kinds: per mesh, in row-major order of the sizes, its kinds of errors, gravest first.
+    """
+
+    torch: str
+    names: tuple[str, ...]
+    sizes: tuple[tuple[int, ...], ...]
+    kinds: Mapping[tuple[int, ...], tuple[str, ...]]
+
+    @property
+    def bad(self) -> tuple[tuple[int, ...], ...]:
+        """The meshes that have errors."""
+        return tuple(sizes for sizes, kinds in self.kinds.items() if kinds)
+
+    @property
+    def errors(self) -> int:
+        """How many meshes have errors."""
+        return len(self.bad)
+
+    def sign(self, sizes: tuple[int, ...]) -> str:
+        """The letter of a mesh: what is lost silently comes first."""
+        return next((letter for kind, letter in SIGNS.items() if kind in self.kinds[sizes]), GOOD)
+
+    @property
+    def text(self) -> str:
+        """The map: one row per size of the first dimension (one map per combination of those between), the last across."""
+        lines = [f"torch {self.torch}: errors on {self.errors} of {len(self.kinds)} meshes"]
+        *outer, last = self.sizes
+        width = max(len(str(size)) for size in last) + 1
+        label = max(len(self._label(place)) for place in product(*outer))
+        lines.append(f"{'':{label}} {self.names[-1]} " + "".join(f"{size:>{width}}" for size in last))
+        for place in product(*outer):
+            row = "".join(f"{self.sign((*place, size)):>{width}}" for size in last)
+            lines.append(f"{self._label(place):{label}} {'':{len(self.names[-1])}} {row}")
+        used = sorted({self.sign(sizes) for sizes in self.kinds}, key=[GOOD, *SIGNS.values()].index)
+        names = {letter: kind for kind, letter in SIGNS.items()}
+        return "\n".join([*lines, *(f"{letter} {WORDS.get(letter, names.get(letter, ''))}" for letter in used)])
+
+    def _label(self, place: Sequence[int]) -> str:
+        return ", ".join(f"{name}={size}" for name, size in zip(self.names, place, strict=False))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
+
+    def json(self) -> dict[str, object]:
+        """The map as plain data."""
+        meshes = [{"mesh": dict(zip(self.names, s, strict=True)), "kinds": list(kinds)} for s, kinds in self.kinds.items()]
+        return {"torch": self.torch, "meshes": meshes, "errors": self.errors}
+
+
+def read_sweep(text: str) -> dict[str, tuple[int, ...]]:
+    """Ranges by mesh dimension: `"dp=1..16, tp=1..8"`, or lists `"tp=2|4|8"`, or single sizes.
+
+    Raises:
+        SpecError: with the part that is no range.
+
+    Example:
+        >>> read_sweep("dp=1..3, tp=2|4")
+        {'dp': (1, 2, 3), 'tp': (2, 4)}
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\w+)\s*=\s*(?:(\d+)\.\.(\d+)|(\d+(?:\|\d+)*))\s*", part)
+        sizes: Iterable[int] = ()
+        if match:
+            sizes = range(int(match[2]), int(match[3]) + 1) if match[2] else map(int, match[4].split("|"))
+        found_sizes = tuple(sizes)
+        if not match or not found_sizes or min(found_sizes) < 1:
+            raise SpecError(f"the sweep {text!r}: {part.strip()!r} is no range of sizes; right would be 'dp=1..16, tp=1..8'")
+        found[match[1]] = found_sizes
+    return found
+
+
+def sweep(specs: Callable[[Mapping[str, int]], Iterable[Spec]], ranges: Mapping[str, Sequence[int]], release: Release) -> Sweep:
+    """Audit on every mesh of a range.
+
+    Args:
+        specs: what there is to audit on a mesh of given sizes.
+        ranges: sizes by mesh dimension.
+        release: how torch reports.
+    """
+    names, sizes = tuple(ranges), tuple(tuple(one) for one in ranges.values())
+    kinds = {}
+    for place in product(*sizes):
+        found = {
+            finding.kind
+            for spec in set(specs(dict(zip(names, place, strict=True))))
+            for finding in findings_of(spec, release.reports)
+            if finding.severity == "error"
+        }
+        kinds[place] = tuple(sorted(found, key=ERRORS.index))
+    return Sweep(release.torch, names, sizes, kinds)

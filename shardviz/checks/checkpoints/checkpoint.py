@@ -1,0 +1,277 @@
+"""A distributed checkpoint's directory, looked into: every chunk's promised size against what is really stored."""
+
+from __future__ import annotations
+
+import gc
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shardviz.checks.checkpoints.datafiles import DataFiles, read_whole, shown, writer
+from shardviz.checks.checkpoints.facts import Chunk, FileTotal, StoredTensor
+from shardviz.checks.checkpoints.hugging import parts, safetensors_files
+from shardviz.checks.checkpoints.metadata import Place, Promise, Promises, read_metadata
+from shardviz.core.errors import FileError
+
+if TYPE_CHECKING:
+    from shardviz.picture.picture import Picture
+
+__all__ = ["Checkpoint", "checkpoint"]
+
+METADATA = ".metadata"
+LARGEST_METADATA = 1 << 28
+"""Bytes: about two million chunks."""
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint's directory holds. `checkpoint["name"]` is a tensor; iteration gives all of them.
+
+    Attributes:
+        directory: where it is.
+        tensors: its tensors.
+        others: names of the entries that are stored as plain bytes (numbers, texts, lists): they are never read.
+        problems: what is wrong beside sizes and coverage, in sentences: files that are missing or damaged.
+        format: "torch", or "safetensors" for what the Hugging Face writer made.
+    """
+
+    directory: Path
+    tensors: tuple[StoredTensor, ...] = field(repr=False)
+    others: tuple[str, ...] = field(repr=False)
+    problems: tuple[str, ...]
+    format: str
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether every element of every tensor is stored where the metadata promises it, once."""
+        return not self.problems and all(tensor.whole for tensor in self.tensors)
+
+    @cached_property
+    def broken(self) -> tuple[StoredTensor, ...]:
+        """The tensors that are not whole."""
+        return tuple(tensor for tensor in self.tensors if not tensor.whole)
+
+    def __getitem__(self, name: str) -> StoredTensor:
+        return self._named[name]
+
+    def __iter__(self) -> Iterator[StoredTensor]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    @cached_property
+    def _named(self) -> Mapping[str, StoredTensor]:
+        return {tensor.name: tensor for tensor in self.tensors}
+
+    @cached_property
+    def files(self) -> tuple[FileTotal, ...]:
+        """What each data file holds, in the order of the ranks that wrote them."""
+        totals: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+        for tensor in self.tensors:
+            for chunk in tensor.chunks:
+                if chunk.place is not None:
+                    total = totals[chunk.place.file]
+                    total[0] += 1
+                    total[1] += chunk.stored
+                    total[2] += chunk.tensor.bytes if chunk.tensor else 0
+        found = [FileTotal(name, writer(name), *total) for name, total in totals.items()]
+        return tuple(sorted(found, key=lambda file: (-1 if file.rank is None else file.rank, file.name)))
+
+    @cached_property
+    def text(self) -> str:
+        """The verdict, what is wrong, and the totals, in words."""
+        from shardviz.checks.checkpoints.words import checkpoint_words
+
+        return checkpoint_words(self)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        from shardviz.checks.checkpoints.report import notebook_html
+
+        return {"text/plain": self.text, "text/html": notebook_html(self)}
+
+    def picture(self, name: str) -> Picture:
+        """The map of one tensor: its chunks as boxes over the global shape, with what is missing and what is promised twice."""
+        from shardviz.checks.checkpoints.report import tensor_picture
+
+        return tensor_picture(self[name])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the map as a self-contained page.
+
+        Args:
+            path: a file name that ends in `.html`.
+
+        Raises:
+            FileError: another ending, or the file cannot be written.
+        """
+        from shardviz.checks.checkpoints.report import save_page
+
+        return save_page(self, Path(path))
+
+    def document(self) -> dict[str, Any]:
+        """The map as plain data: the document of `shardviz checkpoint --json`."""
+        return {"tensors": [_tensor_document(tensor) for tensor in self.tensors], "whole": self.whole}
+
+
+def checkpoint(directory: str | Path, progress: Progress | None = None) -> Checkpoint:
+    """Look into a distributed checkpoint, down to the stored bytes. Nothing in it is unpickled or changed.
+
+    Args:
+        directory: what `torch.distributed.checkpoint.save` wrote, or its Hugging Face writer.
+        progress: called with a sentence and the fraction done, 0 to 1.
+
+    Returns:
+        What it holds. Data files that are missing, cut short or damaged count as storing nothing, and `problems` says so.
+
+    Raises:
+        FileError: the directory is no checkpoint, or its metadata cannot be read or is not to be trusted.
+    """
+    place = Path(directory)
+    try:
+        return _looked_at(place, progress or _silent)
+    except OSError as error:
+        raise FileError(f"{shown(str(place))} cannot be read: {error.strerror}") from error
+
+
+def _looked_at(place: Path, progress: Progress) -> Checkpoint:
+    if not place.is_dir():
+        raise FileError(f"{shown(str(place))} is no directory")
+    with DataFiles(place) as files:
+        if (place / METADATA).exists():
+            return _torch(place, files, progress)
+        if safetensors_files(place):
+            return _hugging(place, files, progress)
+    others = sorted(place.glob("__*.metadata"))
+    hint = f"; {shown(others[0].name)} is of a save without coordination, which is not read" if others else ""
+    raise FileError(f"{shown(str(place))} is no checkpoint: it has neither {METADATA} nor safetensors files{hint}")
+
+
+def _torch(directory: Path, files: DataFiles, progress: Progress) -> Checkpoint:
+    data = read_whole(directory / METADATA, LARGEST_METADATA)
+    try:
+        with _no_collection():
+            promises = read_metadata(data)
+    except FileError as error:
+        raise FileError(f"{shown(str(directory / METADATA))} cannot be trusted: {error}") from error
+    problems: dict[str, int] = {}
+    tensors = []
+    with _no_collection():
+        for place, promised in enumerate(promises.tensors):
+            if place % 256 == 0:
+                progress("looking into the data files", place / len(promises.tensors))
+            chunks = tuple([_looked_into(chunk, promised.dtype, files) for chunk in promised.chunks])
+            tensors.append(StoredTensor(promised.name, promised.shape, promised.dtype, chunks))
+            for chunk in chunks:
+                if chunk.problem:
+                    _count(problems, chunk.problem, promised.name, chunk)
+    _check_others(promises, files, problems)
+    return Checkpoint(directory, tuple(tensors), tuple(promises.others), _sentences(problems), "torch")
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Hold Python's search for cycles: it would go through all the new objects, none of them garbage, again and again."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+def _looked_into(promise: Promise, dtype: str, files: DataFiles) -> Chunk:
+    if promise.place is None:
+        return Chunk(promise.offset, promise.size, None, None, "the metadata does not say where it is stored")
+    if promise.packed:
+        raise FileError(f"its data files are packed by {shown(promise.packed)}; only unpacked ones can be looked into")
+    try:
+        stored = files.stored(promise.place)
+    except FileError as error:
+        return Chunk(promise.offset, promise.size, promise.place, None, str(error))
+    problem = "" if stored.dtype == dtype else f"it stores {stored.dtype} where {dtype} is promised"
+    return Chunk(promise.offset, promise.size, promise.place, stored, problem)
+
+
+def _check_others(promises: Promises, files: DataFiles, problems: dict[str, int]) -> None:
+    for name, place in promises.others.items():
+        try:
+            if place is None:
+                raise FileError("the metadata does not say where it is stored")
+            if place.start + place.length > files.size(place.file):
+                raise FileError(f"the file {shown(place.file)} is cut short")
+        except FileError as error:
+            _count(problems, str(error), name, None, place)
+
+
+def _count(problems: dict[str, int], problem: str, name: str, chunk: Chunk | None, place: Place | None = None) -> None:
+    """One sentence per file that is lost, one per chunk for what is a chunk's own."""
+    if problem.startswith("the file ") and (chunk is None or chunk.place is not None) and "chunk" not in problem:
+        sentence = problem
+    else:
+        file = place.file if place else chunk.place.file if chunk and chunk.place else ""
+        where = f" at {chunk.offset}" if chunk and chunk.offset else ""
+        sentence = f"{shown(name)}{where}{f' in {shown(file)}' if file else ''}: {problem}"
+    problems[sentence] = problems.get(sentence, 0) + 1
+
+
+def _sentences(problems: dict[str, int]) -> tuple[str, ...]:
+    return tuple(f"{text} ({count} entries lie in it)" if count > 1 else text for text, count in problems.items())
+
+
+def _hugging(directory: Path, files: DataFiles, progress: Progress) -> Checkpoint:
+    names = safetensors_files(directory)
+    found: dict[str, list[Chunk]] = {}
+    dtypes: dict[str, str] = {}
+    for place, file in enumerate(names):
+        progress("looking into the data files", place / len(names))
+        for name, offset, stored, _ in parts(files, file):
+            if len(offset) != len(found.get(name, [Chunk(offset, (), None, None)])[0].offset):
+                raise FileError(f"{shown(file)} gives {shown(name)} another number of dimensions than the other files")
+            problem = "" if dtypes.setdefault(name, stored.dtype) == stored.dtype else f"it stores {stored.dtype}"
+            stretch = Place(file, stored.byte_offset, stored.bytes)
+            found.setdefault(name, []).append(Chunk(offset, stored.shape, stretch, stored, problem))
+    tensors = []
+    for name, chunks in found.items():
+        # The format does not say the shape of a tensor in parts: it reaches as far as its parts do.
+        ends = [tuple(map(sum, zip(chunk.offset, chunk.size, strict=True))) for chunk in chunks]
+        shape = tuple(map(max, *ends)) if len(ends) > 1 else ends[0]
+        tensors.append(StoredTensor(name, shape, dtypes[name], tuple(chunks)))
+    problems = [f"{shown(t.name)}: {c.problem}" for t in tensors for c in t.chunks if c.problem]
+    return Checkpoint(directory, tuple(tensors), (), tuple(problems), "safetensors")
+
+
+def _tensor_document(tensor: StoredTensor) -> dict[str, Any]:
+    return {
+        "name": tensor.name,
+        "shape": tensor.shape,
+        "dtype": tensor.dtype,
+        "chunks": [
+            {
+                "offset": chunk.offset,
+                "size": chunk.size,
+                "stored": chunk.stored,
+                "file": chunk.place.file if chunk.place else None,
+                "byte_offset": chunk.tensor.byte_offset if chunk.tensor else None,
+                "bytes": chunk.tensor.bytes if chunk.tensor else 0,
+            }
+            for chunk in tensor.chunks
+        ],
+        "missing_elements": tensor.missing_elements,
+        "overlapping_elements": tensor.overlapping_elements,
+        "zero_chunks": tensor.zero_chunks,
+    }
+
+
+def _silent(_stage: str, _fraction: float) -> None:
+    """Show no progress."""

@@ -1,0 +1,62 @@
+"""Right offsets for torch's checkpoints: `corrected_offsets` makes saves and loads whole where torch reports shards wrongly."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from shardviz.core.errors import ShardvizError
+from shardviz.core.layout import local_shape_and_offset
+from shardviz.core.order import cutting_order
+from shardviz.core.spec import Spec
+
+__all__ = ["corrected_offsets"]
+
+_lock = threading.Lock()
+_inside = 0
+_undo: Callable[[], None] | None = None
+
+
+@contextmanager
+def corrected_offsets() -> Iterator[None]:
+    """Make `torch.distributed.checkpoint` save and load by what the ranks really hold.
+
+    While it lasts, torch's own function for a shard's shape and offset is replaced, in this process and for all its threads (an
+    asynchronous save must end inside), by one that follows the sharding order. Use it on every rank, for saves and loads alike.
+    A checkpoint that was saved without it and is not whole must not be loaded under it: mend it first. Blocks may be nested and
+    may overlap between threads; torch's function is back when the last one ends, however it ends.
+
+    Raises:
+        TorchError: the installed torch has no such function.
+    """
+    global _inside, _undo
+    from shardviz.tensors.reported import replace_offsets  # torch is imported here
+
+    with _lock:
+        if not _inside:
+            _undo = replace_offsets(_corrected)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if not _inside and _undo is not None:
+                _undo()
+                _undo = None
+
+
+def _corrected(shape: Sequence[Any], mesh: Sequence[int], coordinate: Sequence[Any], placements: Sequence[Any]) -> Any:
+    """The shape and offset of a shard by its sharding order; None where torch's own answer stands."""
+    numbers = [*shape, *coordinate]
+    if not all(type(number) is int for number in numbers):
+        return None  # symbolic sizes, while torch.compile traces
+    try:
+        spec = Spec(tuple(shape), tuple(mesh), tuple(placements))
+    except ShardvizError:
+        return None
+    if all(len(spec.cuts(dim)) < 2 or cutting_order(spec, dim) is None for dim in range(spec.ndim)):
+        return None
+    return local_shape_and_offset(spec, coordinate)

@@ -1,0 +1,137 @@
+"""The audit against reality: what a real save, load and broadcast load do is what arithmetic says."""
+
+import os
+import random
+
+import pytest
+
+from shardviz.checks.audits import compared as audit_compared
+from shardviz.checks.audits.audit import audit
+from shardviz.core.errors import SpecError
+from shardviz.ranks.scenarios import one_weight, stack
+
+pytestmark = pytest.mark.ranks
+
+CASES = int(os.environ.get("SHARDVIZ_AUDIT_CASES", "24"))
+"""How many random cases; 200 in the long run of CI."""
+
+MESHES = (
+    "dp=4, tp=2: _S(0, 2), S(0)",
+    "dp=2, tp=4: _S(0, 4), S(0)",
+    "dp=2, ep=2, tp=2: _S(0, 4), S(0), S(0)",
+    "dp=2, ep=2, tp=2: _S(0, 4), _S(0, 2), S(0)",
+    "dp=4, tp=2: _S(0, 2), _S(0, 2)",
+    "rep=2, dp=2, tp=2: R, _S(0, 2), S(0)",
+    "dp=4, tp=2: S(0), S(1)",
+)
+
+
+def test_random_cases(eight_ranks, count):
+    choose = random.Random(5)
+    wrong, errors = [], 0
+    for _ in range(CASES):
+        mesh, rows = choose.choice(MESHES), choose.randint(1, 70)
+        shape = f"[{rows}]" if "S(1)" not in mesh and choose.random() < 0.6 else f"[{rows}, 3]"
+        found = audit(one_weight, f"{shape} on {mesh}", ranks=eight_ranks)
+        errors += bool(found.errors)
+        wrong += [f"{shape} on {mesh}: {words}" for words in found.surprises]
+    count(f"audit against real saves, loads and broadcast loads: {CASES} cases, {errors} with errors, {len(wrong)} wrong")
+    assert wrong == []
+    assert errors
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[9] on dp=4, tp=2: _S(0, 2), S(0)",
+        "[33, 3] on dp=4, tp=2: _S(0, 2), S(0)",
+        "[17] on dp=4, tp=2: _S(0, 2), S(0)",
+        "[16] on dp=4, tp=2: _S(0, 2), _S(0, 2)",
+        "[5] on dp=2, ep=2, tp=2: _S(0, 4), S(0), S(0)",
+    ],
+)
+def test_known_faults_happen(eight_ranks, text):
+    found = audit(one_weight, text, ranks=eight_ranks)
+    assert found.surprises == ()
+    assert found.errors
+    assert "everything was as predicted" in found.text
+
+
+def test_32001_rows_on_real_ranks(eight_ranks):
+    found = audit(one_weight, "[32001, 2] on dp=4, tp=2: _S(0, 2), S(0)", ranks=eight_ranks)
+    assert found.surprises == ()
+    (shifted,) = [one for one in found.found[0].findings if one.kind == "load-shifts-rows"]
+    assert (shifted.elements, shifted.indices, shifted.ranks) == (8000, ((28_001, 32_001),), (1, 3, 5, 7))
+
+
+def test_a_whole_model_parameter_by_parameter(eight_ranks):
+    found = audit(stack, 3, {"dp": 4, "tp": 2}, 1, ranks=eight_ranks)
+    assert found.surprises == ()
+    assert {one.name for one in found.found if one.errors} == {"0.in_proj.weight", "0.in_proj.bias"}
+
+
+def test_a_wrong_prediction_would_be_seen(eight_ranks, monkeypatch):
+    monkeypatch.setattr(audit_compared, "findings_of", lambda spec, reports: ())
+    found = audit(one_weight, "[9] on dp=4, tp=2: _S(0, 2), S(0)", ranks=eight_ranks)
+    assert found
+    assert any("checkpoint-loses-elements" in words and "happened" in words for words in found.surprises)
+
+
+def test_a_model_without_dtensors_is_refused(eight_ranks):
+    with pytest.raises(SpecError, match="the same model of DTensors"):
+        audit(plain, ranks=eight_ranks)
+
+
+def plain():
+    from torch import nn
+
+    return nn.Linear(2, 2)
+
+
+def tried(function, *args):
+    """On a rank: the exception of a call, or ""."""
+    try:
+        function(*args)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def refusals(text):
+    return tried(one_weight, text)
+
+
+def backward(rows, sizes):
+    """On a rank: train a column-wise linear layer of so many rows for one step."""
+    import torch
+    from torch import nn
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+    from shardviz.core.mesh import Mesh
+    from shardviz.ranks.scenarios_models import device_mesh
+
+    mesh = device_mesh(Mesh(sizes))
+    model = nn.Sequential(nn.Linear(4, rows, bias=False))
+    parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(use_local_output=False)})
+    fully_shard(model, mesh=mesh["dp"])
+    out = model(torch.ones(1, 4)).full_tensor().sum()
+    return tried(out.backward)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[4, 9] on dp=4, tp=2: _S(1, 2), S(1)", "[2, 12] on dp=2, tp=4: _S(1, 4), S(1)", "[4, 16] on dp=4, tp=2: _S(1, 2), S(1)"],
+)
+def test_cuts_are_refused_on_the_ranks_that_were_predicted(eight_ranks, text):
+    predicted = {rank for one in audit(text).parameters[0].findings if one.kind == "sharding-refused" for rank in one.ranks}
+    found = eight_ranks.apply(refusals, text)
+    assert {rank for rank, said in enumerate(found) if "does not support uneven sharding" in said} == predicted
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5, 9])
+def test_what_cannot_be_trained_is_what_was_predicted(eight_ranks, rows):
+    spec = f"[{rows}, 4] on dp=2, tp=4: _S(0, 4), S(0)"
+    predicted = {rank for one in audit(spec).parameters[0].findings if one.kind == "train-refused" for rank in one.ranks}
+    found = eight_ranks.apply(backward, rows, {"dp": 2, "tp": 4})
+    assert {rank for rank, said in enumerate(found) if "_chunk_cat" in said} == predicted

@@ -1,0 +1,163 @@
+"""What `sv.checkpoint` finds in directories saved by torch."""
+
+import json
+import struct
+
+import msgspec
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+
+from shardviz.checks.checkpoints.checkpoint import checkpoint
+from shardviz.checks.checkpoints.content import elements
+from shardviz.checks.checkpoints.datafiles import DataFiles
+from shardviz.checks.checkpoints.dtypes import DTYPES, itemsize
+from shardviz.core.errors import SpecError
+from shardviz.core.spec import Spec
+from tests.checks import saved
+
+
+@pytest.mark.parametrize("more", [{}, {"single_file_per_rank": False}, {"thread_count": 2}])
+def test_what_torch_saves_is_whole(tmp_path, more):
+    found = checkpoint(saved.save(tmp_path, **more))
+    assert found.whole
+    assert {t.name: (t.shape, f"torch.{t.dtype}") for t in found.tensors} == {
+        name: (tuple(tensor.shape), str(tensor.dtype)) for name, tensor in saved.TENSORS.items()
+    }
+    assert set(found.others) == {"epoch", "note"}
+
+
+@pytest.mark.parametrize("name", saved.TENSORS)
+def test_the_byte_range_is_that_of_the_elements(whole, name):
+    found, tensor = checkpoint(whole)[name], saved.TENSORS[name]
+    chunk = found.chunks[0]
+    data = (whole / chunk.place.file).read_bytes()[chunk.tensor.byte_offset :][: chunk.tensor.bytes]
+    stored = tensor.t() if name == "turned" else tensor  # torch keeps its order in memory
+    assert data == saved.number(stored)
+    for index in [(0,) * tensor.ndim, tuple(size - 1 for size in tensor.shape)] if tensor.numel() else []:
+        place = found.where(index)
+        assert (whole / place.file).read_bytes()[place.byte_offset :][: place.bytes] == saved.number(tensor[index])
+    with DataFiles(whole) as files:
+        assert elements(files, found).tobytes() == saved.number(tensor)
+
+
+def test_every_dtype_has_its_size():
+    for name in DTYPES.values():
+        assert not hasattr(torch, name) or itemsize(name) == getattr(torch, name).itemsize
+    assert {str(tensor.dtype).removeprefix("torch.") for tensor in saved.TENSORS.values()} <= set(DTYPES.values())
+
+
+def test_a_chunk_that_stores_less_than_promised_is_missing(tmp_path):
+    """The flagship loss: the metadata covers every element, the data files do not."""
+    found = checkpoint(saved.cut(tmp_path, "w", [(0, 2, 2), (2, 6, 6), (8, 1, 0), (9, 0, 1)]))
+    tensor = found["w"]
+    assert (tensor.missing_elements, tensor.overlapping_elements, tensor.zero_chunks, found.whole) == (1, 0, 1, False)
+    assert tensor.where((8,)) is None
+    assert tensor.where((7,)) is not None
+    assert "the chunk at 8 promises 1 and stores 0" in found.text
+    assert "the chunk at 9 promises 0 and stores 1" in found.text
+
+
+def test_an_empty_chunk_at_the_end_is_normal(tmp_path):
+    assert checkpoint(saved.cut(tmp_path, "w", [(0, 4, 4), (4, 5, 5), (9, 0, 0)])).whole
+
+
+def test_gaps_and_overlaps_are_found(tmp_path):
+    found = checkpoint(saved.cut(tmp_path, "w", [(0, 3, 3), (2, 3, 3), (7, 2, 2)]))
+    assert (found["w"].missing_elements, found["w"].overlapping_elements, found.whole) == (2, 1, False)
+
+
+def test_the_json_form(shardviz, tmp_path):
+    status, out, err = shardviz(saved.cut(tmp_path, "w", [(0, 8, 8), (8, 1, 0), (9, 0, 1)]), "--json")
+    document = json.loads(out)
+    chunks = document["tensors"][0].pop("chunks")
+    assert (status, err) == (1, "")
+    assert document == {
+        "tensors": [
+            {
+                "name": "w",
+                "shape": [9],
+                "dtype": "float32",
+                "missing_elements": 1,
+                "overlapping_elements": 0,
+                "zero_chunks": 1,
+            }
+        ],
+        "whole": False,
+    }
+    assert [(c["offset"], c["size"], c["stored"], c["bytes"]) for c in chunks] == [
+        ([0], [8], 8, 32),
+        ([8], [1], 0, 0),
+        ([9], [0], 1, 4),
+    ]
+    for chunk in chunks:
+        data = (tmp_path / chunk["file"]).read_bytes()[chunk["byte_offset"] :][: chunk["bytes"]]
+        values = range(chunk["offset"][0] + 1, chunk["offset"][0] + 1 + chunk["stored"])
+        assert data == struct.pack(f"<{chunk['stored']}f", *values)
+
+
+def test_a_whole_checkpoint_ends_well(shardviz, whole, tmp_path):
+    before = saved.contents(whole)
+    assert shardviz(whole, "--json")[::2] == (0, "")
+    status, out, _ = shardviz(whole, "-o", tmp_path / "map.html")
+    assert (status, out.splitlines()[-1]) == (0, "whole: every chunk stores what is promised, every element once")
+    page = (tmp_path / "map.html").read_text()
+    assert "&lt;b&gt;bold&lt;/b&gt;\\n" in page
+    assert "<b>bold" not in page
+    assert saved.contents(whole) == before
+
+
+def test_names_stay_text(whole):
+    found = checkpoint(whole)
+    bundle = found._repr_mimebundle_()
+    assert "<b>" not in bundle["text/html"]
+    assert "&lt;b&gt;" in found.picture("<b>bold</b>\n").svg()
+
+
+def test_a_tensor_that_two_ranks_would_read(tmp_path):
+    found = checkpoint(saved.cut(tmp_path, "w", [(0, 4, 4), (4, 5, 5)]))["w"]
+    spec = Spec((9,), {"dp": 2, "tp": 2}, "_S(0, 2), S(0)")
+    pieces = [[(p.box.offset[0], p.box.size[0]) for p in found.read_by(spec, rank)] for rank in range(4)]
+    assert pieces == [[(0, 3)], [(5, 2)], [(3, 1), (4, 1)], [(7, 2)]]
+    with pytest.raises(SpecError, match="shape"):
+        found.read_by(Spec((8,), {"dp": 2}, "S(0)"), 0)
+
+
+def test_totals_per_file_and_rank(whole):
+    (file,) = checkpoint(whole).files
+    count = sum(tensor.numel() for tensor in saved.TENSORS.values())
+    size = sum(tensor.nbytes for tensor in saved.TENSORS.values())
+    assert (file.name, file.rank, file.chunks, file.elements, file.bytes) == ("__0_0.distcp", 0, 9, count, size)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_what_the_hugging_face_writer_saves(tmp_path, joined):
+    state = {name: tensor for name, tensor in saved.TENSORS.items() if name not in ("wide", "turned")}
+    if joined:  # torch 2.13 joins floating-point tensors alone, and makes 0 of what has no dimension
+        state = {name: tensor for name, tensor in state.items() if tensor.is_floating_point() and tensor.ndim}
+    writer = dcp.HuggingFaceStorageWriter(str(tmp_path), save_distributed=joined, enable_consolidation=joined)
+    dcp.save(dict(state), storage_writer=writer, no_dist=True)
+    found = checkpoint(tmp_path)
+    assert (found.format, found.whole, len(found)) == ("safetensors", True, len(state))
+    for name, tensor in state.items():
+        with DataFiles(tmp_path) as files:
+            assert elements(files, found[name]).tobytes() == saved.number(tensor)
+
+
+def test_one_thing_at_a_time(shardviz, whole, tmp_path):
+    assert shardviz(whole, "--mend", tmp_path / "a", "--to", tmp_path / "b.safetensors")[0] == 2
+    assert shardviz(whole, "-o", tmp_path / "a.png")[0] == 2
+
+
+def test_the_map_needs_no_torch(whole):
+    from tests.test_architecture import in_fresh_interpreter
+
+    program = (
+        "import sys\nfrom shardviz.checks.checkpoints.checkpoint import checkpoint\n"
+        f"found = checkpoint({str(whole)!r})\nprint(found.whole, len(found), 'torch' in sys.modules, 'numpy' in sys.modules)"
+    )
+    assert in_fresh_interpreter(program).split() == ["True", "9", "False", "False"]
+
+
+def test_the_document_is_json(whole):
+    assert json.loads(msgspec.json.encode(checkpoint(whole).document()))["whole"] is True
