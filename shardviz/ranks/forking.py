@@ -40,6 +40,7 @@ PRELOAD = (
     "ipykernel.debugger",
     "shardviz.ranks.calls",
     "shardviz.ranks.engine",
+    "shardviz.ranks.watch",
     "shardviz.ranks.worker",
 )
 PARENT_CHECK_SECONDS = 2.0

@@ -142,5 +142,5 @@ def test_wrong_requests(shardviz, arguments, said):
 def test_arithmetic_imports_no_torch():
     import subprocess
 
-    code = "import sys; from shardviz.checks.audits.audit import audit; audit((9,), mesh='dp=4, tp=2'); sys.exit('torch' in sys.modules)"
+    code = "import sys; import shardviz; shardviz.audit((9,), mesh='dp=4, tp=2'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -109,7 +109,7 @@ def backward(rows, sizes):
     from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
     from shardviz.core.mesh import Mesh
-    from shardviz.ranks.scenarios_models import device_mesh
+    from shardviz.ranks.scenarios.models import device_mesh
 
     mesh = device_mesh(Mesh(sizes))
     model = nn.Sequential(nn.Linear(4, rows, bias=False))

@@ -136,7 +136,7 @@ def lone_strided_shard():
     from torch.distributed.tensor import DTensor
 
     from shardviz.core.spec import parse
-    from shardviz.ranks.scenarios_models import Weight, device_mesh
+    from shardviz.ranks.scenarios.models import Weight, device_mesh
     from shardviz.tensors.reported import torch_placements
 
     spec, rank = parse("[16] on tp=8: _S(0, 2)"), dist.get_rank()

@@ -44,13 +44,6 @@ def stall_on(rank):
     dist.all_reduce(torch.ones(1))
 
 
-def mismatch():
-    if dist.get_rank() == 0:
-        dist.broadcast(torch.ones(1), src=1)
-    else:
-        dist.all_reduce(torch.ones(1))
-
-
 def warn():
     warnings.warn("something torch says", UserWarning, stacklevel=1)
     os.write(2, b"something C++ says\n")
@@ -59,3 +52,25 @@ def warn():
 
 def lose_rank_one(spec, device, target=None):
     raise_on(1)
+
+
+def differ(how):
+    me = dist.get_rank()
+    if how == "shape":
+        dist.all_reduce(torch.ones(1004 if me == 2 else 4))
+    elif how == "dtype":
+        dist.all_reduce(torch.ones(4, dtype=torch.float64 if me == 2 else torch.float32))
+    elif me == 2:  # the order
+        dist.broadcast(torch.ones(2), 0)
+        dist.all_reduce(torch.ones(3))
+    else:
+        dist.all_reduce(torch.ones(3))
+        dist.broadcast(torch.ones(2), 0)
+
+
+def raise_on_a_spec(spec, rank):
+    raise_on(rank)
+
+
+def fill_the_log():
+    print("x" * 10_000_000, flush=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shardviz.core.errors import RequestError
-from shardviz.ranks.binding import TorchBuild, decide, installed_torch, usable_gpus
+from shardviz.ranks.binding import TorchBuild, decide, installed_torch, loaded_nccl, usable_gpus
 
 CUDA = TorchBuild("2.13.0+cu130", "13.0")
 CPU = TorchBuild("2.13.0+cpu", None)
@@ -56,6 +56,54 @@ def test_possible_requests(n, gpus, backend, devices, chosen, on):
 def test_impossible_requests_say_why(n, gpus, backend, devices, torch, says):
     with pytest.raises(RequestError, match=says):
         decide(n, gpus, backend, devices, torch=torch)
+
+
+OLD, NEW = (2, 29, 7), (2, 30, 7)
+
+
+@pytest.mark.parametrize(
+    ("n", "gpus", "backend", "devices", "chosen", "on", "ctas"),
+    [
+        (4, ("0",), "auto", None, "nccl", "cuda:0 cuda:0 cuda:0 cuda:0", "2 2 2 2"),
+        (4, ("0", "1"), "nccl", None, "nccl", "cuda:0 cuda:0 cuda:1 cuda:1", "4 4 4 4"),
+        (3, ("0", "1"), "auto", None, "nccl", "cuda:0 cuda:0 cuda:1", "4 4 -"),
+        (16, ("0",), "auto", None, "nccl", " ".join(["cuda:0"] * 16), " ".join(["1"] * 16)),
+        (3, FOUR, "auto", ["cuda:2", "cuda:2", "cuda:0"], "nccl", "cuda:2 cuda:2 cuda:0", "4 4 -"),
+        (4, FOUR, "auto", None, "nccl", "cuda:0 cuda:1 cuda:2 cuda:3", "- - - -"),
+        (4, ("0",), "gloo", None, "gloo", "cpu cpu cpu cpu", "- - - -"),
+        (4, (), "auto", None, "gloo", "cpu cpu cpu cpu", "- - - -"),
+    ],
+)
+def test_ranks_that_share_cards(n, gpus, backend, devices, chosen, on, ctas):
+    binding = decide(n, gpus, backend, devices, share_gpus=True, nccl=NEW, torch=CUDA)
+    assert (binding.backend, " ".join(binding.devices)) == (chosen, on)
+    assert " ".join(env.get("NCCL_MAX_CTAS", "-") for env in binding.environments) == ctas
+    for environment in binding.environments:
+        shares = "NCCL_MAX_CTAS" in environment
+        assert environment.get("NCCL_MULTI_RANK_GPU_ENABLE") == ("1" if shares else None)
+        assert environment.get("NCCL_NVLS_ENABLE") == ("0" if shares else None)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "devices", "nccl", "says"),
+    [
+        (("0",), None, OLD, r"needs NCCL 2\.30 or later, and the NCCL in use is 2\.29\.7"),
+        (("0",), None, None, "no NCCL library was found"),
+        (FOUR, ["cuda:1", "cuda:1"], OLD, r"2\.29\.7"),
+    ],
+)
+def test_sharing_is_refused_with_the_version_found(gpus, devices, nccl, says):
+    with pytest.raises(RequestError, match=says):
+        decide(2, gpus, "auto", devices, share_gpus=True, nccl=nccl, torch=CUDA)
+
+
+def test_without_need_no_version_is_asked_of_nccl():
+    assert decide(2, FOUR, share_gpus=True, nccl=OLD, torch=CUDA).backend == "nccl"
+
+
+def test_the_version_of_the_loaded_nccl():
+    found = loaded_nccl()
+    assert found is None or found > (2, 0, 0)
 
 
 def test_each_rank_sees_its_own_card():

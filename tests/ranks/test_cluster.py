@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -10,15 +11,18 @@ import tempfile
 import textwrap
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbclient
 import nbformat
 import psutil
 import pytest
-from programs import add_up, exit_on, kill_on, mismatch, pid, raise_on, stall_on, warn
+from programs import add_up, differ, exit_on, kill_on, pid, raise_on, raise_on_a_spec, stall_on, warn
 
 from shardviz.core.errors import RankFailure, RanksError, RequestError
+from shardviz.core.spec import parse
+from shardviz.ranks import fleet
 from shardviz.ranks.cluster import Ranks
 
 pytestmark = pytest.mark.ranks
@@ -116,18 +120,22 @@ def test_every_socket_is_on_loopback_and_every_file_private(four_ranks: Ranks):
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
-def test_in_a_notebook_with_a_function_of_a_cell():
-    notebook = nbformat.v4.new_notebook()
+def test_two_notebooks_at_once_each_with_a_function_of_a_cell():
     cells = (
         "from shardviz.ranks.cluster import Ranks\nimport math\nranks = Ranks(2).start()",
         "def half(x):\n    print('quiet')\n    return math.floor(x / 2)",
         "ranks.apply(half, 9)",
         "ranks.stop()",
     )
-    notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
-    nbclient.NotebookClient(notebook, timeout=120).execute()
-    outputs = [output for cell in notebook.cells for output in cell.outputs]
-    assert [output.data["text/plain"] for output in outputs] == ["[4, 4]"]
+
+    def execute(_number: int) -> list[str]:
+        notebook = nbformat.v4.new_notebook()
+        notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+        nbclient.NotebookClient(notebook, timeout=120).execute()
+        return [output.data["text/plain"] for cell in notebook.cells for output in cell.outputs]
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(execute, range(2))) == [["[4, 4]"], ["[4, 4]"]]
 
 
 # Faults
@@ -183,11 +191,32 @@ def test_a_rank_that_never_comes_is_named(four_ranks: Ranks):
     assert works_again(four_ranks)
 
 
-def test_ranks_that_call_different_collectives_are_told_apart(four_ranks: Ranks):
+@pytest.mark.parametrize(
+    ("how", "odd", "others"),
+    [
+        ("shape", "all_reduce (sum) of float32 [1004]", "all_reduce (sum) of float32 [4]"),
+        ("dtype", "all_reduce (sum) of float64 [4]", "all_reduce (sum) of float32 [4]"),
+        ("order", "broadcast of float32 [2] with root 0", "all_reduce (sum) of float32 [3]"),
+    ],
+)
+def test_ranks_that_call_different_collectives_are_told_apart(four_ranks: Ranks, how, odd, others):
+    four_ranks.apply(pid)
+    began = time.monotonic()
     with pytest.raises(RankFailure) as caught:
-        four_ranks.apply(mismatch, timeout=2)
-    assert "mismatch (" in str(caught.value) or "raised" in str(caught.value)
-    assert works_again(four_ranks)
+        four_ranks.apply(differ, how, timeout=1)
+    assert time.monotonic() - began < 1 + CONTROL_BACK
+    assert str(caught.value).splitlines()[:3] == [
+        "the ranks called different collectives, as number 1 of ranks 0–3",
+        f"rank 2: {odd}",
+        f"ranks 0, 1, 3: {others}",
+    ]
+    assert caught.value.rank == 2
+
+
+def test_a_failure_tells_the_coordinate_where_a_spec_is_known(four_ranks: Ranks):
+    spec = parse("[5] on dp=2, tp=2: _S(0, 2), S(0)")
+    with pytest.raises(RankFailure, match=r"^rank 2 of 4 \(dp=1, tp=0\) raised ValueError"):
+        four_ranks.apply(raise_on_a_spec, spec, 2)
 
 
 def test_an_interrupted_call_gives_control_back(four_ranks: Ranks):
@@ -263,11 +292,19 @@ def test_nothing_is_left_after_stop_even_of_blocked_ranks():
 
 def test_two_at_once_and_an_exception_inside_with():
     before = set(processes_of_ours())
-    with pytest.raises(ZeroDivisionError), Ranks(1) as one, Ranks(2) as two:  # noqa: PT012
+    told: list[tuple[str, float]] = []
+    with (  # noqa: PT012
+        pytest.raises(ZeroDivisionError),
+        Ranks(1, progress=lambda stage, fraction: told.append((stage, fraction))) as one,
+        Ranks(2) as two,
+    ):
         assert one.apply(add_up) == [(0, 0.0)]
         assert two.apply(add_up) == [(0, 1.0), (1, 1.0)]
         raise ZeroDivisionError
     assert not [p for p in processes_of_ours() if p not in before]
+    fractions = [fraction for _, fraction in told]
+    assert fractions == sorted(fractions)
+    assert (fractions[0], fractions[-1]) == (0.0, 1.0)
 
 
 def script(body: str) -> subprocess.Popen[str]:
@@ -329,6 +366,64 @@ def test_nowhere_to_write_is_one_clear_error(monkeypatch, tmp_path):
         Ranks(2).start()
 
 
+def test_a_port_that_is_taken_is_one_clear_error(monkeypatch):
+    before = set(processes_of_ours())
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(fleet, "CONTROLLER_ARGS", [*fleet.CONTROLLER_ARGS, f"--IPController.regport={port}"])
+        monkeypatch.setattr(fleet, "CONTROLLER_ATTEMPTS", 1)
+        with pytest.raises(RanksError, match=r"controller of the ranks could not be started(?s:.*)Address already in use"):
+            Ranks(2).start()
+    assert not [p for p in processes_of_ours() if p not in before]
+
+
+FULL_DISK = """
+    import os, sys
+    sys.path.insert(0, sys.argv[1])
+    from programs import add_up, fill_the_log
+    from shardviz.core.errors import RanksError
+    from shardviz.ranks.cluster import Ranks
+
+    ranks = Ranks(2)
+    try:
+        ranks.start()
+        try:
+            ranks.apply(fill_the_log)
+        except RanksError as error:
+            print(error)
+        print(ranks.apply(add_up))
+    except RanksError as error:
+        print(error)
+    ranks.stop()
+    print([name for name in os.listdir(os.environ["TMPDIR"]) if name.startswith("shardviz")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [pytest.param("8k", "The controller of the ranks could not", marks=pytest.mark.slow), ("1m", "rank 0 of 2 raised OSError")],
+)
+def test_a_full_disk_is_one_clear_error(tmp_path, size, says):
+    command = f'mount -t tmpfs -o size={size} none {tmp_path} && TMPDIR={tmp_path} exec $0 -c "$2" $1'
+    run = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", command, sys.executable, os.path.dirname(__file__), textwrap.dedent(FULL_DISK)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if "unshare failed" in run.stderr or "mount" in run.stderr:
+        pytest.skip(f"no small file system can be made here: {run.stderr.strip()}")
+    lines = run.stdout.splitlines()
+    assert lines[0].startswith(says)
+    assert "No space left on device" in run.stdout
+    assert lines[-1] == "[]"
+    if size == "1m":  # the log that filled the disk went with its rank
+        assert lines[-2] == "[(0, 1.0), (1, 1.0)]"
+
+
 def test_impossible_requests_start_nothing():
     before = set(processes_of_ours())
     with pytest.raises(RequestError):
@@ -338,25 +433,21 @@ def test_impossible_requests_start_nothing():
     assert set(processes_of_ours()) <= before
 
 
-def test_the_stages_of_a_start_are_told():
-    told: list[tuple[str, float]] = []
-    with Ranks(1, progress=lambda stage, fraction: told.append((stage, fraction))):
-        pass
-    fractions = [fraction for _, fraction in told]
-    assert fractions == sorted(fractions)
-    assert (fractions[0], fractions[-1]) == (0.0, 1.0)
-
-
-def test_repeated_starts_leak_nothing():
+@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_repeated_starts_leak_nothing(monkeypatch, tmp_path, times):
     def handles() -> tuple[int, int]:
         return psutil.Process().num_fds(), threading.active_count()
 
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with Ranks(1):
         pass
-    before = handles()
-    for _ in range(2):
+    before, processes, ports = handles(), processes_of_ours(), psutil.Process().net_connections("inet")
+    for _ in range(times):
         with Ranks(1) as ranks:
             ranks.apply(pid)
     files, threads = handles()
     assert files <= before[0] + 2
     assert threads <= before[1] + 1
+    assert processes_of_ours() == processes
+    assert len(psutil.Process().net_connections("inet")) <= len(ports)
+    assert not [*tmp_path.glob("shardviz-*")]

@@ -6,8 +6,7 @@ import pytest
 
 from shardviz.core.errors import RankFailure
 from shardviz.core.layout import layout
-from shardviz.ranks import scenarios_training
-from shardviz.ranks.scenarios import checkpoint, full_state, one_weight, training
+from shardviz.ranks.scenarios import checkpoint, full_state, one_weight, parity, training
 
 pytestmark = pytest.mark.ranks
 
@@ -42,7 +41,7 @@ def test_training_that_differs_would_be_seen(four_ranks):
 
 
 def off_by_a_little(width):
-    whole = scenarios_training.whole_stack
+    whole = parity.whole_stack
 
     def other(*args, **kwargs):
         other.calls += 1
@@ -52,11 +51,11 @@ def off_by_a_little(width):
         return model
 
     other.calls = 0
-    scenarios_training.whole_stack = other
+    parity.whole_stack = other
     try:
         return training(width, {"dp": 2, "tp": 2})
     finally:
-        scenarios_training.whole_stack = whole
+        parity.whole_stack = whole
 
 
 @pytest.mark.parametrize("mesh", [{"dp": 2, "tp": 2}, {"dp": 4, "tp": 1}])

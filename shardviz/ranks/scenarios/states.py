@@ -13,7 +13,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.tensor import DTensor
 
 from shardviz.core.mesh import Mesh
-from shardviz.ranks.scenarios_models import Stack, device_mesh, parallelize, whole_stack
+from shardviz.ranks.scenarios.models import Stack, device_mesh, parallelize, whole_stack
 
 __all__ = ["checkpoint", "full_state"]
 

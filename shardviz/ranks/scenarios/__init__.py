@@ -35,16 +35,16 @@ class Training:
 
 def one_weight(text: str) -> nn.Module:
     """A model of one parameter, sharded as a spec says: FSDP2 makes the leftmost cut, over what is cut behind it."""
-    from shardviz.ranks import scenarios_models
+    from shardviz.ranks.scenarios import models
 
-    return scenarios_models.one_weight(text)
+    return models.one_weight(text)
 
 
 def stack(width: int, mesh: Mapping[str, int], layers: int = 3, multiplier: int = 3) -> nn.Module:
     """A stack of multi-layer perceptrons under FSDP2 over tensor parallelism, or whichever of them the mesh has."""
-    from shardviz.ranks import scenarios_models
+    from shardviz.ranks.scenarios import models
 
-    return scenarios_models.sharded_stack(width, mesh, layers=layers, multiplier=multiplier)
+    return models.sharded_stack(width, mesh, layers=layers, multiplier=multiplier)
 
 
 def training(width: int, mesh: Mapping[str, int], reshard: bool = True, recompute: bool = False, steps: int = 3) -> Training:
@@ -57,16 +57,16 @@ def training(width: int, mesh: Mapping[str, int], reshard: bool = True, recomput
         recompute: whether activations are computed again in the backward pass.
         steps: how many.
     """
-    from shardviz.ranks import scenarios_training
+    from shardviz.ranks.scenarios import parity
 
-    return scenarios_training.training(width, mesh, reshard, recompute, steps)
+    return parity.training(width, mesh, reshard, recompute, steps)
 
 
 def full_state(width: int, mesh: Mapping[str, int]) -> tuple[str, ...]:
     """Gather the full state dict of a stack; the entries that rank 0 has wrongly, or that another rank has at all."""
-    from shardviz.ranks import scenarios_states
+    from shardviz.ranks.scenarios import states
 
-    return scenarios_states.full_state(width, mesh)
+    return states.full_state(width, mesh)
 
 
 def checkpoint(width: int, mesh: Mapping[str, int], directory: str, left_out: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -81,6 +81,6 @@ def checkpoint(width: int, mesh: Mapping[str, int], directory: str, left_out: tu
     Returns:
         The entries of model and optimizer that came back wrong.
     """
-    from shardviz.ranks import scenarios_states
+    from shardviz.ranks.scenarios import states
 
-    return scenarios_states.checkpoint(width, mesh, directory, left_out)
+    return states.checkpoint(width, mesh, directory, left_out)

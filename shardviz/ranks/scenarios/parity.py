@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor
 
 from shardviz.core.mesh import Mesh
 from shardviz.ranks.scenarios import Training
-from shardviz.ranks.scenarios_models import device_mesh, parallelize, whole_stack
+from shardviz.ranks.scenarios.models import device_mesh, parallelize, whole_stack
 
 __all__ = ["training", "unlike"]
 
