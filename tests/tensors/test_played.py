@@ -1,9 +1,5 @@
 """Cut, reconstruct, scatter and reshard on all ranks of a mesh, played in one process: on more ranks than can be started."""
 
-import itertools
-import time
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,40 +10,6 @@ from shardviz.tensors.sharding import cut, reconstruct, reshard, scatter
 from tests.core.cases import cases
 from tests.tensors.played import play
 from tests.tensors.programs import indices, numbered, pick, same
-
-THREE_CUTS = [(2, 2, 3), (2, 3, 2), (3, 2, 2), (2, 2, 4), (2, 4, 2), (4, 2, 2), (3, 3, 2), (3, 2, 3)]
-
-
-# The combinations of fewer ranks are swept on real ones.
-
-
-def fsdp_over_tp():
-    for dp, tp, n in itertools.product((1, 2, 3, 4, 8), (2, 3, 4), range(65)):
-        if dp * tp > 8:
-            yield Spec((n,), (dp, tp), f"_S(0, {tp}), S(0)", "fsdp2")
-
-
-def three_cuts():
-    for (a, b, c), n in itertools.product(THREE_CUTS, range(65)):
-        yield Spec((n,), (a, b, c), f"_S(0, {b * c}), {'S(0)' if n % 2 else f'_S(0, {c})'}, S(0)", "fsdp2")
-
-
-def packed():
-    for dp, parts, n in itertools.product((3, 4), (2, 3, 4), range(0, 60, 3)):
-        yield Spec((n,), (dp, 3), f"_S(0, 3), _S(0, {parts})", "fsdp2")
-
-
-@pytest.mark.parametrize(
-    ("what", "specs", "least"),
-    [("FSDP2 over TP", fsdp_over_tp, 455), ("three cuts", three_cuts, 520), ("FSDP2 over a packed weight", packed, 120)],
-)
-def test_sweep(count, what, specs, least):
-    specs, began = list(specs()), time.monotonic()
-    wrong = [line for number, spec in enumerate(specs) for line in wrong_of(spec, number)]
-    done = f"{len(specs)} cut, reconstructed and scattered, {len(wrong)} wrong, {time.monotonic() - began:.0f} s"
-    count(f"{what} on more than eight ranks, played: {done}")
-    assert len(specs) >= least
-    assert wrong == []
 
 
 @given(cases(), st.integers(0, 23))
