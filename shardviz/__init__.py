@@ -11,8 +11,8 @@ The nouns, each where it lives:
 - `draw`, `draw_held` (`picture`) and `explore` (`widgets`): see it.
 - `audit` (`checks`): what the installed torch will get wrong for a model on a mesh, before the job; `guard`: the same inside a
   job, before the first save; `museum`: every known fault, run here.
-- `checkpoint` (`checks`): what a distributed checkpoint holds, down to the stored bytes, and its rescue; `corrected_offsets`:
-  whole saves and loads on a torch that reports offsets wrongly.
+- `checkpoint` (`checks`): what a distributed checkpoint holds, down to the stored bytes, and `mend` its rescue;
+  `corrected_offsets`: whole saves and loads on a torch that reports offsets wrongly.
 
 Everything is looked up when it is first used: `import shardviz` alone loads neither torch nor matplotlib.
 """
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shardviz.checks.audits.audit import audit as audit
     from shardviz.checks.checkpoints.checkpoint import checkpoint as checkpoint
+    from shardviz.checks.checkpoints.mend import mend as mend
     from shardviz.checks.checkpoints.offsets import corrected_offsets as corrected_offsets
     from shardviz.checks.guard import guard as guard
     from shardviz.checks.museum import museum as museum
@@ -77,6 +78,7 @@ _HOMES = {
     "layout": "core.layout",
     "load": "core.files",
     "local_shape_and_offset": "core.layout",
+    "mend": "checks.checkpoints.mend",
     "museum": "checks.museum",
     "parse": "core.spec",
     "readings": "core.readings",

@@ -127,7 +127,7 @@ def test_nine_rows_lose_one():
     lost = of_kind(nine, "checkpoint-loses-elements")[0]
     assert (lost.elements, lost.indices, lost.ranks) == (5, ((8, 9),), (7,))
     assert lost.message == (
-        "a checkpoint is saved without an error, and loaded without one row 8 keeps its old value on rank 7, which holds row 8 "
+        "a checkpoint is saved and loaded without an error, and row 8 keeps its old value on rank 7, which holds row 8 "
         "and is reported none"
     )
 

@@ -65,4 +65,13 @@ def first(text):
     assert "rank 7: 8" in text["nine"]
 
 
-CHECKS = {"01-start-here": first}
+def second(text):
+    assert "8  " in text["stale"]
+    assert text["stale"].count("<- not what was saved") == 1
+    assert "NOT whole: 2 tensors broken, 10 elements missing" in text["map"]
+    assert text["rescued"] == "True"
+    assert text["corrected"] == "(True, True)"
+    assert "26 27 28 30 31 32 0" in text["shifted"]
+
+
+CHECKS = {"01-start-here": first, "02-the-checkpoint-that-loses-a-row": second}

@@ -68,7 +68,7 @@ def _loses(found: Line) -> Fault:
         return fault("checkpoint-loses-elements", indices, found.wrong, text)
     verb = "keeps its old value" if length(lost) == 1 else "keep their old values"
     text = (
-        f"a checkpoint is saved without an error, and loaded without one {rows_text(lost)} {verb} on rank {{0}}, which holds "
+        f"a checkpoint is saved and loaded without an error, and {rows_text(lost)} {verb} on rank {{0}}, which holds "
         f"{rows_text(found.held[short[0]])} and is reported {found.reported[short[0]].size or 'none'}"
     )
     return fault("checkpoint-loses-elements", lost, short, text, (short[0],))
