@@ -1,4 +1,4 @@
-"""From facts to pictures: layouts, what ranks hold against what torch reports, and stories."""
+"""From facts to pictures: layouts, what ranks hold against what torch reports, stories, and recorded programs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardviz.core.layout import Layout, layout
+from shardviz.core.recording import Recording
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer, Report, Source, Trace, start
 from shardviz.picture.facts import coordinate_text, drawn_dims, owners
 from shardviz.picture.picture import Frame, Picture, Table
+from shardviz.picture.recording_facts import Totals, recording_table, recording_title
 from shardviz.picture.scene import Scene
 from shardviz.picture.scene_cards import cards_scene, facet_dims
 from shardviz.picture.scene_grid import View
 from shardviz.picture.scene_layout import Facts, lanes_scene, layout_title
 from shardviz.picture.scene_overview import overview_scene
+from shardviz.picture.scene_recording import recording_scene
 from shardviz.picture.scene_story import frame_scenes, strip_scene, title
 from shardviz.picture.words import RANKS, buffer_words, held_words, layout_words, number, sent_text, trace_words
 
@@ -24,17 +27,20 @@ LANES = 32
 """The most ranks that have a lane or a card of their own; more of them get an overview."""
 
 
-def draw(what: Layout | Trace | Spec | Any, *, step: int | None = None) -> Picture:
-    """Draw a layout or a story.
+def draw(what: Layout | Trace | Recording | Spec | Any, *, step: int | None = None) -> Picture:
+    """Draw a layout, a story, or the collectives of a recorded program.
 
     Args:
-        what: a layout or a trace; or a spec, or a live DTensor, whose predicted layout is drawn.
+        what: a layout, a trace or a recording; or a spec, or a live DTensor, whose predicted layout is drawn.
         step: of a story, one step's number from 0; every step then gives a picture of the same size.
 
     Raises:
         IndexError: the story has no such step.
         SpecError: `what` is none of these.
     """
+    if isinstance(what, Recording):
+        totals = Totals.of(what)
+        return Picture(recording_scene(what, totals), recording_title(what), what.text, recording_table(what, totals))
     if not isinstance(what, Layout | Trace):
         what = layout(what if isinstance(what, Spec) else Spec.of(what))
     if isinstance(what, Layout):
