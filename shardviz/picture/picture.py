@@ -59,6 +59,11 @@ class Picture:
     shape: tuple[int, ...] = ()
 
     @property
+    def has_elements(self) -> bool:
+        """Whether a cell stands for elements of a tensor, which can be followed; those of a recorded program do not."""
+        return any(cell.span for cell in self.scene.cells)
+
+    @property
     def alt(self) -> str:
         """The alternative text: the text form, cut where it is longer than anybody would listen to."""
         return self.text if len(self.text) <= SPOKEN else self.text[:SPOKEN].rsplit("\n", 1)[0] + "\n…"
