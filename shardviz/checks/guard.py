@@ -63,7 +63,10 @@ def guard(model: nn.Module, *, warn: bool = False) -> tuple[str, ...]:
         more = f"\n  and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
         message = (
             f"torch {torch.__version__} takes {len(lines)} parameter{'s' * (len(lines) != 1)} for what the ranks do not hold; "
-            "checkpoints of this model are not to be trusted:\n  " + "\n  ".join(lines[:SHOWN]) + more
+            "checkpoints of this model are not to be trusted:\n  "
+            + "\n  ".join(lines[:SHOWN])
+            + more
+            + "\nSave and load inside shardviz.corrected_offsets(), or pad the dimension; shardviz.audit says to what."
         )
         if not warn:
             raise ShardvizError(message)

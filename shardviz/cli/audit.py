@@ -53,6 +53,8 @@ def audit_command(
     """
     if (target is None) == (shape is None):
         raise click.UsageError("audit either a file or spec, or --shape with --mesh")
+    if target is not None and target.lstrip().startswith("[") and mesh is not None and ranges is None:
+        raise click.UsageError(f"the spec names its own mesh: change it there, or leave out --mesh {mesh!r}")
     if placements is not None and (shape is None or ranges is not None):
         raise click.UsageError("--placements are of one --shape on one --mesh")
     if rules and shape is not None:

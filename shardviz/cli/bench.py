@@ -42,6 +42,15 @@ def audit_command(as_json: bool) -> None:
     show(bench_audit(), as_json)
 
 
+@bench.command("checkpoint")
+@_json
+def checkpoint_command(as_json: bool) -> None:
+    """Looking into a checkpoint of 2,000 tensors and 1 GB against loading it with torch."""
+    from shardviz.bench.checkpoint import bench_checkpoint
+
+    show(bench_checkpoint(), as_json)
+
+
 @bench.command("ranks")
 @click.option("--faults", is_flag=True, help="Also make ranks raise, die and hang, and time until that is told.")
 @_json
@@ -50,6 +59,10 @@ def ranks_command(faults: bool, as_json: bool) -> None:
     from shardviz.bench.ranks import bench_ranks
 
     show(bench_ranks(faults), as_json)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def show(measured: Iterable[Measurement], as_json: bool) -> None:
@@ -62,7 +75,7 @@ def show(measured: Iterable[Measurement], as_json: bool) -> None:
         found.append(one)
         if not as_json:
             goal = f"  ({one.goal}: {'met' if one.met else 'MISSED'})" if one.goal else ""
-            click.echo(f"  {one.name}: {one.value:,.4g} {one.unit}{goal}")
+            click.echo(f"  {one.name}: {_number(one.value)} {one.unit}{goal}")
     if as_json:
         click.echo(msgspec.json.encode({"machine": machine, "measured": list(map(dataclasses.asdict, found))}))
     if not all(one.met for one in found):

@@ -32,15 +32,15 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
 
 def print_run(trace: Trace) -> None:
     """Print a recorded run: what every rank holds and torch reports, both reconstructions, and what differs."""
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(str(trace.spec), style="bold")
     console.print(trace.source.text)
     console.print(_ranks(trace))
     spent = costs(trace)
     sent = f"{sum(spent.sent):,} bytes sent in all, {sum(spent.padding):,} of them padding"
-    console.print(f"shardviz's reconstruction: {_verdict(trace)}, {len(trace.steps) - 1} steps, {sent}")
+    console.print(f"shardviz's reconstruction: {_verdict(trace)}, {len(trace.steps)} steps, {sent}")
     if trace.torch is not None:
-        console.print(f"torch's full_tensor():     {_verdict(trace.torch)}, {len(trace.torch.steps) - 1} steps")
+        console.print(f"torch's full_tensor():     {_verdict(trace.torch)}, {len(trace.torch.steps)} steps")
     found = disagreements(trace, layout(trace.spec))
     if not found:
         console.print("Prediction, ranks and torch agree.", style="green")

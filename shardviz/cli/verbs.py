@@ -188,7 +188,9 @@ def run_spec(spec: Spec, max_ranks: int, timeout: float) -> Trace:
 
     needed = max(spec.mesh.ranks) + 1
     if needed > max_ranks:
-        raise RequestError(f"{spec} needs {needed} ranks, more than {max_ranks}: allow them with --max-ranks {needed}")
+        raise RequestError(
+            f"{spec} needs {needed} ranks, more than {max_ranks}: allow them with --max-ranks {needed} (make demo MAX_RANKS={needed})"
+        )
     with progress_bar() as progress, Ranks(needed, timeout=timeout, progress=progress) as ranks:
         return ranks.run(spec)
 

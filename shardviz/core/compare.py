@@ -26,7 +26,7 @@ class Difference:
     step: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """What differs between two answers; false when nothing does."""
 
@@ -37,7 +37,7 @@ class Comparison:
     def __bool__(self) -> bool:
         return bool(self.differences)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         head = f"{self.first} against {self.second}: "
         if not self.differences:
             return head + "no difference"

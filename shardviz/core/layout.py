@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from shardviz.core.errors import ReadingError, SpecError
 from shardviz.core.order import cutting_order, required_order, split_factor
 from shardviz.core.runs import Runs, length, position_of, runs_text, strided_chunk, strided_chunks
-from shardviz.core.spec import Spec
+from shardviz.core.spec import Spec, as_spec
 
 __all__ = ["READINGS", "Layout", "Owner", "RankLayout", "Reading", "layout", "local_shape_and_offset"]
 
@@ -57,7 +57,7 @@ class Owner:
     flat: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Layout:
     """Every rank's part of one tensor. `layout[rank]` is a rank's; iteration follows the mesh in row-major order.
 
@@ -134,12 +134,15 @@ class Layout:
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        return f"<layout of {self.spec}, read as {self.reading}: print or draw it>"
 
-def layout(spec: Spec, reading: str = "auto") -> Layout:
+
+def layout(spec: Spec | str, reading: str = "auto") -> Layout:
     """Which elements each rank holds.
 
     Args:
-        spec: the question.
+        spec: the question, or its notation.
         reading: how the placements are turned into indices. `"sharding-order"` decodes the split factors into the order in
             which the mesh dimensions cut (what FSDP2 over TP physically does); `"left-to-right"` applies the placements in
             mesh order (how torch's `_StridedShard` splits); `"outer-last"` reads all but the leftmost cut first (FSDP2 over
@@ -162,6 +165,7 @@ def layout(spec: Spec, reading: str = "auto") -> Layout:
         2 (1,) (2,) (((2, 3),),)
         3 (1,) (4,) (((4, 5),),)
     """
+    spec = as_spec(spec)
     if reading != "auto" and reading not in READINGS:
         raise SpecError(f"there is no reading {reading!r}; there are auto, {', '.join(READINGS)}")
     applied = tuple(applied_reading(spec, dim) if reading == "auto" else _named(reading) for dim in range(spec.ndim))
@@ -173,7 +177,7 @@ def layout(spec: Spec, reading: str = "auto") -> Layout:
     return Layout(spec, applied, ranks)
 
 
-def local_shape_and_offset(spec: Spec, coordinate: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def local_shape_and_offset(spec: Spec | str, coordinate: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape and offset of one rank's shard: what a distributed checkpoint relies on, without the other ranks.
 
     Args:
@@ -193,6 +197,7 @@ def local_shape_and_offset(spec: Spec, coordinate: Sequence[int]) -> tuple[tuple
         >>> local_shape_and_offset(fifteen, (3, 1)), local_shape_and_offset(fifteen, (1, 0))
         (((1, 5), (14, 0)), ((2, 5), (2, 0)))
     """
+    spec = as_spec(spec)
     sizes = spec.mesh.sizes
     if len(coordinate) != len(sizes) or any(not 0 <= place < size for place, size in zip(coordinate, sizes, strict=True)):
         raise SpecError(f"the mesh {spec.mesh} has no coordinate {tuple(coordinate)}")
@@ -314,6 +319,8 @@ def _named(reading: str) -> Reading:
 
 
 def _check_index(index: Sequence[int], shape: tuple[int, ...], where: str) -> None:
+    if not isinstance(index, Sequence):
+        raise SpecError(f"an index has one number per tensor dimension, such as ({index},); got {index!r}")
     if len(index) != len(shape) or any(not 0 <= i < size for i, size in zip(index, shape, strict=False)):
         raise SpecError(f"{where} has shape {shape}, so there is no element {tuple(index)}")
 

@@ -15,6 +15,7 @@ __all__ = ["OrderedPlacement", "encode_order", "read_placements", "read_spec"]
 MOST_DIGITS = 100
 EXAMPLE = "[5] on dp=2, tp=2: _S(0, 2), S(0)"
 _TOKEN = re.compile(r"\s*(?:(?P<number>-?\d+)|(?P<name>[^\W\d]\w*)|(?P<mark>[\[\](),:=-]))")
+_BRACKETS = {"(": ")", "[": "]"}
 _RUN_TOGETHER = re.compile(r"R+")  # torch's order notation writes replicas side by side: RRS(0)
 
 
@@ -206,12 +207,20 @@ class _Reader:
         return tuple(members)
 
     def placements(self) -> tuple[OrderedPlacement, ...]:
+        """All that is left, with or without the brackets in which Python prints tuples and lists."""
+        opening = self.next().text if self.peek().text in _BRACKETS else ""
         found: list[OrderedPlacement] = []
         while True:
             found.extend(self.placement())
-            if self.peek().text == ",":
+            comma = self.peek().text == ","
+            if comma:
                 self.next()
-            elif self.peek().kind == "end":
+            if opening and (self.peek().kind == "end" or self.peek().text == _BRACKETS[opening]):
+                self.mark(_BRACKETS[opening], "the placements end as they begin")
+                if self.peek().kind != "end":
+                    self.fail(self.peek(), "nothing comes after the placements")
+                return tuple(found)
+            if self.peek().kind == "end" and not comma:
                 return tuple(found)
 
     def placement(self) -> list[OrderedPlacement]:

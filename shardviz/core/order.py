@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shardviz.core.errors import ReadingError
 from shardviz.core.placements import Placement, Shard, StridedShard
-from shardviz.core.spec import Spec
+from shardviz.core.spec import Spec, as_spec
 
 __all__ = ["ExplicitOrder", "cutting_order", "explicit_order", "fitting_factors", "required_order", "split_factor"]
 
@@ -69,7 +69,7 @@ class ExplicitOrder:
     flat: tuple[tuple[int, Placement], ...]
 
 
-def explicit_order(spec: Spec) -> ExplicitOrder:
+def explicit_order(spec: Spec | str) -> ExplicitOrder:
     """Write the sharding order out: what split factors say about order, said by order.
 
     A cut stands where its mesh dimension does, unless others must come before it; then it follows the last of those.
@@ -85,6 +85,7 @@ def explicit_order(spec: Spec) -> ExplicitOrder:
         >>> order.cuts, [(mesh_dim, str(placement)) for mesh_dim, placement in order.flat]
         (((0, 2, 1),), [(0, 'S(0)'), (2, 'S(0)'), (1, 'S(0)')])
     """
+    spec = as_spec(spec)
     cuts = tuple(required_order(spec, dim) for dim in range(spec.ndim))
     flat: list[tuple[int, Placement]] = []
     waiting = [list(order) for order in cuts]

@@ -10,7 +10,7 @@ from shardviz.core.spec import Spec
 __all__ = ["differing_readings", "readings"]
 
 
-def readings(spec: Spec) -> dict[str, Layout]:
+def readings(spec: Spec | str) -> dict[str, Layout]:
     """The layout by every reading that applies to these placements.
 
     Example:
@@ -29,7 +29,7 @@ def readings(spec: Spec) -> dict[str, Layout]:
     return found
 
 
-def differing_readings(spec: Spec) -> tuple[Comparison, ...]:
+def differing_readings(spec: Spec | str) -> tuple[Comparison, ...]:
     """Where another reading gives another layout than the one `auto` chooses; empty where one label means one layout.
 
     Example:

@@ -12,13 +12,13 @@ from shardviz.core.placements import Partial, Placement, Shard
 from shardviz.core.play import ITEMSIZE, START, apply, describe, first_step
 from shardviz.core.recipe import Reduce, Unshuffle, gathered, payload
 from shardviz.core.runs import Runs, chunk, joined, length, strided_chunk
-from shardviz.core.spec import Spec
+from shardviz.core.spec import Spec, as_spec
 from shardviz.core.trace import Buffer, Source, Step, Trace, start
 
 __all__ = ["redistribute"]
 
 
-def redistribute(spec: Spec, placements: str | Sequence[Any], reading: str = "auto") -> Trace:
+def redistribute(spec: Spec | str, placements: str | Sequence[Any], reading: str = "auto") -> Trace:
     """Predict how a tensor gets from its placements to others on the same mesh, with the least that is exact.
 
     Cuts that both placements begin with stay. The others are undone in reverse (all-gather) and the new ones made (each rank
@@ -27,7 +27,7 @@ def redistribute(spec: Spec, placements: str | Sequence[Any], reading: str = "au
     all-reduce.
 
     Args:
-        spec: where the tensor starts.
+        spec: where the tensor starts, or its notation.
         placements: where it is to go, one placement per mesh dimension, as a `Spec` takes them.
         reading: how both are read; see `layout`.
 
@@ -49,6 +49,7 @@ def redistribute(spec: Spec, placements: str | Sequence[Any], reading: str = "au
         >>> steps("[8] on tp=2: P", "S(0)"), steps("[8] on tp=2: P", "_S(0, 2)")
         (['reduce-scatter over tp'], ['all-reduce over tp', 'cut by tp'])
     """
+    spec = as_spec(spec)
     source, target = layout(spec, reading), layout(Spec(spec.shape, spec.mesh, placements, spec.made_by), reading)
     state = _State(source)
     steps = [first_step(START, state.buffers)]

@@ -12,7 +12,7 @@ from shardviz.core.errors import SpecError
 from shardviz.core.mesh import Mesh
 from shardviz.core.placements import Partial, Placement, Replicate, Shard, StridedShard
 
-__all__ = ["MADE_BY", "Spec", "parse"]
+__all__ = ["MADE_BY", "Spec", "as_spec", "parse"]
 
 MADE_BY = ("fsdp2-over-tp", "fsdp2", "distribute_tensor", "redistribute", "from_local")
 """How a real tensor of a spec can come into being, in order of preference."""
@@ -146,6 +146,19 @@ def parse(text: str) -> Spec:
     shape, names, sizes, ranks, placements = notation.read_spec(text)
     mesh = Mesh(dict(zip(names, sizes, strict=True)) if names else sizes, ranks)
     return Spec(shape, mesh, notation.encode_order(placements, mesh.sizes, text))
+
+
+def as_spec(spec: Spec | str) -> Spec:
+    """A spec from itself or from its notation.
+
+    Raises:
+        SpecError: it is neither, or the notation describes no sharded tensor.
+    """
+    if isinstance(spec, str):
+        return parse(spec)
+    if not isinstance(spec, Spec):
+        raise SpecError(f"a spec, or its notation, was expected; got {type(spec).__name__} (of a DTensor: Spec.of)")
+    return spec
 
 
 def _placements(given: str | Sequence[Any], mesh: Mesh, ndim: int) -> tuple[Placement, ...]:

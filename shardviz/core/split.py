@@ -5,17 +5,17 @@ from __future__ import annotations
 from shardviz.core.layout import Cut, cutting_sequence, layout
 from shardviz.core.play import first_step
 from shardviz.core.runs import Runs, chunk_bounds, length, strided_chunk
-from shardviz.core.spec import Spec
+from shardviz.core.spec import Spec, as_spec
 from shardviz.core.trace import Buffer, Source, Step, Trace, start, whole_buffer
 
 __all__ = ["split"]
 
 
-def split(spec: Spec, reading: str = "auto") -> Trace:
+def split(spec: Spec | str, reading: str = "auto") -> Trace:
     """Predict how the whole tensor is cut into the shards: every mesh dimension in its turn, each rank from its own copy.
 
     Args:
-        spec: the question.
+        spec: the question, or its notation.
         reading: how its placements are read; see `layout`.
 
     Returns:
@@ -33,6 +33,7 @@ def split(spec: Spec, reading: str = "auto") -> Trace:
         cut by tp ['0-2', '3 4', '0-2', '3 4']
         cut by dp ['0 1', '3', '2', '4']
     """
+    spec = as_spec(spec)
     target = layout(spec, reading)
     whole = whole_buffer(spec.shape)
     held = [[runs] * spec.mesh.size for runs in whole.axes]

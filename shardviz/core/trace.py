@@ -165,7 +165,7 @@ class Report:
     error: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """A story from shards to result.
 
@@ -247,6 +247,9 @@ class Trace:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return f"<story of {self.spec} in {len(self.steps)} steps, {self.source.text}: print or draw it>"
 
 
 def start(held: Layout) -> tuple[Buffer, ...]:

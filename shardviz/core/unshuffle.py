@@ -9,7 +9,7 @@ from shardviz.core.layout import Layout, layout
 from shardviz.core.order import explicit_order
 from shardviz.core.play import ITEMSIZE, START, apply, describe, first_step
 from shardviz.core.recipe import recipe
-from shardviz.core.spec import Spec
+from shardviz.core.spec import Spec, as_spec
 from shardviz.core.torch28 import torch_28
 from shardviz.core.trace import Source, Trace, start
 
@@ -18,11 +18,11 @@ __all__ = ["METHODS", "unshuffle"]
 METHODS = ("exact", "reverse-order", "torch-2.8")
 
 
-def unshuffle(spec: Spec, method: str = "exact", reading: str = "auto") -> Trace:
+def unshuffle(spec: Spec | str, method: str = "exact", reading: str = "auto") -> Trace:
     """Predict how the ranks put a tensor back together: local shards, then pad → all-gather → unpad → unshuffle.
 
     Args:
-        spec: the question.
+        spec: the question, or its notation.
         method: `"exact"` gathers mesh dimensions from right to left and reorders at the end, with sizes from arithmetic.
             `"reverse-order"` gathers in reverse sharding order, so that nothing is to be reordered (torch 2.11 and later).
             `"torch-2.8"` is the method as first merged (pytorch/pytorch#150490), with the sizes it believes in; it goes
@@ -47,6 +47,7 @@ def unshuffle(spec: Spec, method: str = "exact", reading: str = "auto") -> Trace
         >>> print(unshuffle(six, "torch-2.8").result[0].axes)  # 0 1 2 # 3 5: element 4 is lost
         (((0, 3), (-1, 0), (3, 4), (5, 6)),)
     """
+    spec = as_spec(spec)
     start_layout = layout(spec, reading)
     match method:
         case "exact":

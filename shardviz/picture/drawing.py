@@ -42,7 +42,7 @@ def draw(what: Layout | Trace | Recording | Spec | Any, *, step: int | None = No
         totals = Totals.of(what)
         return Picture(recording_scene(what, totals), recording_title(what), what.text, recording_table(what, totals))
     if not isinstance(what, Layout | Trace):
-        what = layout(what if isinstance(what, Spec) else Spec.of(what))
+        what = layout(what if isinstance(what, Spec | str) else Spec.of(what))
     if isinstance(what, Layout):
         facts = _facts(what.spec, start(what), Source("predicted"), (), what.reading)
         return _layout_picture(facts, layout_words(what))

@@ -93,7 +93,9 @@ class Picture:
             FileError: the picture is no story, so there is nothing to animate.
         """
         if not self.frames:
-            raise FileError("only a story has steps to animate: save this picture as .svg, .png or .html")
+            raise FileError(
+                "only a story has steps to animate (shardviz draw --story): save this picture as .svg, .png or .html"
+            )
         from shardviz.picture.gif import make_gif
 
         return make_gif(self.frames, self.text.splitlines()[0])

@@ -69,7 +69,7 @@ def _loses(found: Line) -> Fault:
     verb = "keeps its old value" if length(lost) == 1 else "keep their old values"
     text = (
         f"a checkpoint is saved and loaded without an error, and {rows_text(lost)} {verb} on rank {{0}}, which holds "
-        f"{rows_text(found.held[short[0]])} and is reported {found.reported[short[0]].size or 'none'}"
+        f"{rows_text(found.held[short[0]])} and is reported {_count(found.reported[short[0]].size)}"
     )
     return fault("checkpoint-loses-elements", lost, short, text, (short[0],))
 
@@ -112,3 +112,7 @@ def _export(found: Line) -> Iterator[Fault]:
 def rows_text(runs: Runs) -> str:
     """Indices in a sentence, a few of them; the word for them is filled in later: {row} or {rows}."""
     return f"{{row{'s' * (length(runs) != 1)}}} {runs_text(runs, SHOWN)}"
+
+
+def _count(rows: int) -> str:
+    return f"{rows} row{'s' * (rows != 1)}" if rows else "none"
