@@ -188,9 +188,8 @@ def run_spec(spec: Spec, max_ranks: int, timeout: float) -> Trace:
 
     needed = max(spec.mesh.ranks) + 1
     if needed > max_ranks:
-        raise RequestError(
-            f"{spec} needs {needed} ranks, more than {max_ranks}: allow them with --max-ranks {needed} (make demo MAX_RANKS={needed})"
-        )
+        allow = f"allow them with --max-ranks {needed} (make demo MAX_RANKS={needed})"
+        raise RequestError(f"{spec} needs {needed} ranks, more than {max_ranks}: {allow}")
     with progress_bar() as progress, Ranks(needed, timeout=timeout, progress=progress) as ranks:
         return ranks.run(spec)
 
