@@ -27,6 +27,7 @@ __all__ = ["main"]
 FOUND_WRONG, BAD_REQUEST, UNFINISHED = 1, 2, 3
 """Exit statuses: something was found wrong, the request was wrong, the run could not be finished."""
 
+DAY = 24 * 60 * 60
 SPEC_HELP = 'SPEC is a shape on a mesh, such as "[5] on dp=2, tp=2: _S(0, 2), S(0)".'
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 _reading = click.option(
@@ -66,6 +67,8 @@ def layout_command(spec: str, reading: str, as_json: bool) -> None:
         found = layout(parse(spec), reading)
         click.echo(_dumps(_layout_json(found)) if as_json else found.text)
         return
+    if sys.stdin is None:
+        raise click.UsageError("a dash reads specs from standard input, and that is closed")
     wrong = False
     for line in filter(None, map(str.strip, sys.stdin)):
         try:
@@ -91,7 +94,7 @@ def draw_command(spec: str, output: Path | None, story: bool, method: str, readi
     from shardviz.picture import draw
 
     question = parse(spec)
-    picture = draw(unshuffle(question, method, reading) if story else layout(question, reading))
+    picture = draw(unshuffle(question, method, reading) if story or method != "exact" else layout(question, reading))
     if output is None:
         click.echo(picture.text)
     else:
@@ -183,6 +186,8 @@ def run_spec(spec: Spec, max_ranks: int, timeout: float) -> Trace:
         RequestError: it needs more ranks than allowed; nothing was started.
         RanksError: the run could not be finished.
     """
+    if not 1 <= timeout <= DAY:  # nan too
+        raise RequestError(f"--timeout {timeout:g}: seconds, from 1 to {DAY}")
     from shardviz.cli.terminal import progress_bar
     from shardviz.ranks.cluster import Ranks
 
@@ -260,9 +265,13 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         _fail(str(error), UNFINISHED)
     except ShardvizError as error:
         _fail(str(error), BAD_REQUEST)
+    except KeyboardInterrupt:
+        _fail("interrupted; the ranks were stopped", UNFINISHED)
     except BrokenPipeError:
         sys.stderr.close()  # the reader left; there is nobody to tell
         sys.exit(0)
+    except OSError as error:
+        _fail(f"standard output cannot be written: {error.strerror}", UNFINISHED)
     sys.exit(0)
 
 

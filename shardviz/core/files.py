@@ -63,6 +63,8 @@ def load(path: str | Path) -> Trace | Recording:
     if source.is_dir():
         return recording_files.load_directory(source)
     try:
+        if source.exists() and not source.is_file():
+            raise FileError(f"{source} is no regular file")
         document = source.read_bytes()
     except OSError as error:
         raise FileError(f"{source} cannot be read: {error.strerror}") from error

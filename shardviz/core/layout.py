@@ -319,8 +319,8 @@ def _named(reading: str) -> Reading:
 
 
 def _check_index(index: Sequence[int], shape: tuple[int, ...], where: str) -> None:
-    if not isinstance(index, Sequence):
-        raise SpecError(f"an index has one number per tensor dimension, such as ({index},); got {index!r}")
+    if not isinstance(index, Sequence) or not all(isinstance(place, int) for place in index):
+        raise SpecError(f"an index has one number per tensor dimension, such as (0,) in one; got {index!r}")
     if len(index) != len(shape) or any(not 0 <= i < size for i, size in zip(index, shape, strict=False)):
         raise SpecError(f"{where} has shape {shape}, so there is no element {tuple(index)}")
 

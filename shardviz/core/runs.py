@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import TypeAlias
 
+from shardviz.core.errors import SpecError
+
 __all__ = [
+    "MOST_PIECES",
     "Run",
     "Runs",
     "chunk",
@@ -24,6 +27,9 @@ __all__ = [
     "strided_chunks",
     "unknown",
 ]
+
+MOST_PIECES = 1 << 16
+"""The most pieces of a strided cut: each is described one by one."""
 
 Run: TypeAlias = tuple[int, int]
 """`(start, stop)`: the global indices start, …, stop − 1 of one tensor dimension."""
@@ -126,6 +132,11 @@ def strided_chunk(runs: Runs, pieces: int, chunks: int, index: int) -> Runs:
     if pieces == 1:
         return chunk(runs, chunks, index)
     total = length(runs)
+    if min(pieces, total) > MOST_PIECES:
+        count = min(pieces, total)
+        raise SpecError(
+            f"a split factor of {pieces} cuts {total} elements into {count} pieces; at most {MOST_PIECES} can be described"
+        )
     kept: list[Run] = []
     for number in range(min(pieces, total)):  # pieces past the last element are empty
         kept.extend(chunk(piece(runs, *chunk_bounds(total, pieces, number)), chunks, index))

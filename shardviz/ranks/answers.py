@@ -18,7 +18,8 @@ class Answers:
         made_by: how the tensor came to be.
         held: this rank's shard.
         report: what torch reports of it.
-        buffers: after every operation of shardviz's reconstruction.
+        buffers: after every operation of shardviz's reconstruction; empty where a rank's shard has another shape than the
+            layout gives it, so that there is nothing to begin with.
     """
 
     made_by: str

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from shardviz.core.errors import RankFailure, RequestError
 from shardviz.core.layout import layout
+from shardviz.core.placements import Partial
 from shardviz.core.play import ITEMSIZE, START, describe, first_step
 from shardviz.core.recipe import recipe
 from shardviz.core.spec import Spec
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from shardviz.ranks.cluster import Ranks
 
 __all__ = ["LARGEST", "redistribute", "run"]
+
+MISFIT = "torch made shards of other shapes than these placements mean, so there is nothing that could be put together"
+
+REDUCTIONS = ("sum", "avg", "max", "min", "product")
 
 LARGEST = 2_000_000
 """The most elements of a tensor that is run: every rank reads off, after every step, which element stands where."""
@@ -35,7 +40,8 @@ def run(ranks: Ranks, spec: Spec) -> Trace:
     except RankFailure as failure:  # torch's own reconstruction may raise, or never come back: that is an answer too
         held = first_step(START, tuple(one.held for one in found))
         torch = Trace(spec, source, "full_tensor", (held,), end=str(failure))
-    return Trace(spec, source, "exact", _steps(spec, found), tuple(one.report for one in found), torch)
+    end = "" if found[0].buffers or not recipe(layout(spec)) else MISFIT
+    return Trace(spec, source, "exact", _steps(spec, found), tuple(one.report for one in found), torch, end)
 
 
 def redistribute(ranks: Ranks, spec: Spec, target: Spec) -> Trace:
@@ -48,6 +54,9 @@ def redistribute(ranks: Ranks, spec: Spec, target: Spec) -> Trace:
 
 
 def _device(ranks: Ranks, spec: Spec) -> str:
+    pending = {placement.op for placement in spec.placements if isinstance(placement, Partial)}
+    if len(pending) > 1 or pending - set(REDUCTIONS):
+        raise RequestError(f"{spec}: a run can hold one kind of pending reduction, one of {', '.join(REDUCTIONS)}")
     if spec.numel > LARGEST:
         uncut = [str(dim) for dim in range(spec.ndim) if not spec.cuts(dim)]
         hint = f"; nothing cuts dimension {', '.join(uncut)}: a size of 1 there gives the same layout" if uncut else ""
@@ -69,7 +78,7 @@ def _source(ranks: Ranks, spec: Spec) -> Source:
 def _steps(spec: Spec, found: Sequence[Answers]) -> tuple[Step, ...]:
     buffers = tuple(one.held for one in found)
     steps = [first_step(START, buffers)]
-    for number, operation in enumerate(recipe(layout(spec))):
+    for number, operation in enumerate(recipe(layout(spec)) if found[0].buffers else ()):
         after = tuple(one.buffers[number] for one in found)
         steps.append(describe(operation, spec, buffers, after, ITEMSIZE))
         buffers = after

@@ -72,12 +72,20 @@ def _side_by_side(runs: Sequence[Sequence[TorchOperation]]) -> Iterator[list[Tor
     Collectives are met by all ranks in the same order, so they line the ranks up; between two of them names do.
     """
     for parts in zip_longest(*map(_parts, runs), fillvalue=()):
-        names = _merged([[operation.name for operation in part if not operation.group] for part in parts])
-        waiting = [list(part) for part in parts]
-        for name in names:
-            yield [queue.pop(0) if queue and not queue[0].group and queue[0].name == name else None for queue in waiting]
-        if any(waiting):
-            yield [queue.pop(0) if queue else None for queue in waiting]
+        waiting = [[operation for operation in part if not operation.group] for part in parts]
+        for name in _merged([[operation.name for operation in queue] for queue in waiting]):
+            if any(queue and queue[0].name == name for queue in waiting):
+                yield _taken(waiting, name)
+        while any(waiting):  # ranks that run the same operations in another order
+            yield _taken(waiting, next(queue[0].name for queue in waiting if queue))
+        collective = [part[-1] if part and part[-1].group else None for part in parts]
+        if any(collective):
+            yield collective
+
+
+def _taken(waiting: Sequence[list[TorchOperation]], name: str) -> list[TorchOperation | None]:
+    """The next operation of every rank whose next one has this name."""
+    return [queue.pop(0) if queue and queue[0].name == name else None for queue in waiting]
 
 
 def _parts(operations: Sequence[TorchOperation]) -> list[tuple[TorchOperation, ...]]:

@@ -35,6 +35,8 @@ def answer(spec: Spec, device: str) -> Answers | None:
         This rank's answers; None where it is not in the mesh.
     """
     made = _make(spec, device)
+    fits = torch.tensor(int(made is None or _fits(*made[:2])), device=device)
+    dist.all_reduce(fits, dist.ReduceOp.MIN)  # whether every rank holds a shard that the reconstruction can start from
     if made is None:
         return None
     spec, dtensor, marks = made
@@ -49,7 +51,8 @@ def answer(spec: Spec, device: str) -> Answers | None:
         left = pending[: len(pending) - len(reduced)]  # pending sums are reduced from right to left
         buffers.append(marks.read(buffer, reduced, left))
 
-    reconstruct(local, layout(spec), dtensor.device_mesh, observe)
+    if fits.item():
+        reconstruct(local, layout(spec), dtensor.device_mesh, observe)
     return Answers(str(spec.made_by), held, report(spec, dtensor.device_mesh, dist.get_rank()), tuple(buffers))
 
 
@@ -91,6 +94,11 @@ def _make(spec: Spec, device: str) -> tuple[Spec, DTensor, Marks] | None:
         return None
     marks = Marks.of(spec)
     return spec, make(spec, marks.tensor(device), device_mesh), marks
+
+
+def _fits(spec: Spec, dtensor: DTensor) -> bool:
+    """Whether this rank's shard has the shape that the layout gives it."""
+    return tuple(dtensor.to_local().shape) == layout(spec)[dist.get_rank()].shape
 
 
 @lru_cache(maxsize=64)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
 from torch.distributed.tensor import Partial as TorchPartial
 from torch.distributed.tensor import Replicate as TorchReplicate
 from torch.distributed.tensor import Shard as TorchShard
@@ -21,6 +23,14 @@ from shardviz.core.spec import Spec
 from shardviz.core.trace import Report
 
 __all__ = ["report", "shape_and_offset_at", "torch_placement", "torch_placements"]
+
+
+_ASKED = ("torch.distributed.tensor._utils", "compute_local_shape_and_global_offset")
+_ASKING = {
+    "torch.distributed.checkpoint.planner_helpers": ("_create_write_items_for_dtensor", "_create_chunk_from_dtensor"),
+    "torch.distributed._state_dict_utils": ("_distribute_tensors",),
+}
+"""What saves, loads and sets state dicts, and asks for offsets by a name of its own module."""
 
 
 def report(spec: Spec, device_mesh: DeviceMesh, rank: int) -> Report:
@@ -82,36 +92,69 @@ def mesh_of(device_mesh: DeviceMesh, names: Sequence[str]) -> DeviceMesh:
 
 
 def replace_offsets(answer: Callable[[Sequence[Any], Sequence[int], Sequence[Any], Sequence[Any]], Any]) -> Callable[[], None]:
-    """Put `answer` in the place of torch's own function for the shape and offset of a shard.
+    """Have torch's checkpoints and state dicts ask `answer` for the shape and offset of a shard; nothing else in torch asks it.
+
+    A save is refused where a rank holds another shape than it is about to describe, and an asynchronous one altogether.
 
     Args:
         answer: of a global shape, a mesh's shape, a coordinate and placements: local shape and offset, or None where torch's
             own function shall answer.
 
     Returns:
-        What puts torch's function back.
-    """
-    name = "_compute_local_shape_and_global_offset"
-    own = _private("torch.distributed.tensor._utils", name)
-    module = importlib.import_module(own.__module__)
+        What puts torch's functions back.
 
-    def compute(
-        global_shape: Sequence[Any],
-        mesh_shape: Sequence[int],
-        my_coordinate: Any,
-        placements: Sequence[Any],
-        *rest: Any,
-        **more: Any,
-    ) -> Any:
-        coordinate = [my_coordinate(dim) for dim in range(len(mesh_shape))] if callable(my_coordinate) else my_coordinate
-        found = answer(global_shape, mesh_shape, coordinate, placements)
+    Raises:
+        TorchError: torch's functions are not the known ones.
+    """
+    own = _private(_ASKED[0], _ASKED[1])
+    if tuple(inspect.signature(own).parameters)[:3] != ("global_shape", "mesh", "placements"):
+        raise _unknown(f"{_ASKED[1]} takes other arguments")
+    for module, users in _ASKING.items():
+        if _private(module, _ASKED[1]) is not own:
+            raise _unknown(f"{module} has an {_ASKED[1]} of its own")
+        for user in users:
+            if _ASKED[1] not in inspect.unwrap(_private(module, user)).__code__.co_names:
+                raise _unknown(f"{module}.{user} does not ask for offsets")
+    planner, saver = "torch.distributed.checkpoint.planner_helpers", "torch.distributed.checkpoint.state_dict_saver"
+    describe = _private(planner, "_create_write_items_for_dtensor")
+
+    def compute(global_shape: Sequence[Any], mesh: DeviceMesh, placements: Sequence[Any], *rest: Any, **more: Any) -> Any:
+        coordinate = mesh.get_coordinate()
+        found = None if coordinate is None else answer(global_shape, mesh.shape, coordinate, placements)
         if found is None:
-            return own(global_shape, mesh_shape, my_coordinate, placements, *rest, **more)
+            return own(global_shape, mesh, placements, *rest, **more)
         skip_offset = rest[0] if rest else more.get("skip_offset", False)
         return (found[0], ()) if skip_offset else found
 
-    setattr(module, name, compute)
-    return lambda: setattr(module, name, own)
+    def checked(name: str, tensor: DTensor) -> Any:
+        item = describe(name, tensor)
+        held, said = tuple(tensor.to_local().shape), tuple(item.tensor_data.chunk.sizes)
+        if held != said:
+            how = f"{tensor.placements} on a mesh of {tuple(tensor.device_mesh.shape)}"
+            raise TorchError(f"{name!r} is not saved: by {how} this rank should hold the shape {said}, and it holds {held}")
+        return item
+
+    def refuse(*_: object, **__: object) -> Any:
+        raise TorchError(
+            "corrected_offsets does not cover async_save, which asks for the offsets some time after it returned: use "
+            "torch.distributed.checkpoint.save inside the block"
+        )
+
+    new: list[tuple[str, str, Callable[..., Any]]] = [(module, _ASKED[1], compute) for module in _ASKING]
+    new.append((planner, "_create_write_items_for_dtensor", checked))
+    new += [(saver, f"_{kind}BasedAsyncCheckpointExecutor", refuse) for kind in ("Thread", "Process")]
+    old = [(module, name, _private(module, name)) for module, name, _ in new]
+
+    def put(functions: Sequence[tuple[str, str, Callable[..., Any]]]) -> None:
+        for module, name, function in functions:
+            setattr(importlib.import_module(module), name, function)
+
+    put(new)
+    return lambda: put(old)
+
+
+def _unknown(why: str) -> TorchError:
+    return TorchError(f"torch {torch.__version__} is built in a way that shardviz does not know: {why}")
 
 
 def _private(module: str, name: str) -> Any:

@@ -1,8 +1,11 @@
 """Fixtures of the tests of checkpoints."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from shardviz.cli.verbs import main
+from shardviz.ranks.cluster import Ranks
 from tests.checks import saved
 
 
@@ -22,3 +25,10 @@ def shardviz(capsys):
 @pytest.fixture
 def whole(tmp_path):
     return saved.save(tmp_path / "whole")
+
+
+@pytest.fixture(scope="session")
+def nine_ranks() -> Iterator[Ranks]:
+    """Nine running ranks, for meshes of three by three."""
+    with Ranks(9) as ranks:
+        yield ranks

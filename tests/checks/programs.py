@@ -6,12 +6,19 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+    set_state_dict,
+)
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.distributed.tensor import Shard as TorchShard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.utils._pytree import tree_map_only
 
 from shardviz.checks.checkpoints.offsets import corrected_offsets
 from shardviz.core.spec import Spec, parse
@@ -138,3 +145,135 @@ def save_one(directory, text, truth):
     dcp.save(state, checkpoint_id=directory)
     if dist.get_rank() == 0:
         torch.save(right, truth)
+
+
+class Pair(nn.Module):
+    """A parameter of one dimension, and a second one of two."""
+
+    def __init__(self, one, two):
+        super().__init__()
+        self.one, self.two = nn.Parameter(one), nn.Parameter(two)
+
+
+def paired(text, mesh, start=0.0, device="cpu"):
+    """A model of two parameters cut as the text says: by FSDP2 where it makes such cuts, by redistribution otherwise."""
+    spec = parse(text)
+    values = torch.arange(start + 1, start + 1 + spec.numel, device=device)
+    made = []
+    for whole_one in (values, torch.stack([values, -values], 1)):
+        if "_S" in text.partition(",")[2].partition("), ")[2]:  # nested strides
+            made.append(
+                make(Spec(whole_one.shape, spec.mesh, spec.placements, made_by="redistribute"), whole_one, mesh).detach()
+            )
+        else:
+            inner = spec.mesh.names[1:]
+            made.append(
+                distribute_tensor(whole_one, mesh[inner[0]] if len(inner) == 1 else mesh[inner], [TorchShard(0)] * len(inner))
+            )
+    model = Pair(*made)
+    if Spec.of(model.one).placements != spec.placements:
+        fully_shard(model, mesh=mesh[spec.mesh.names[0]])
+    assert all(Spec.of(parameter).placements == spec.placements for parameter in model.parameters())
+    return model, torch.optim.AdamW(model.parameters(), lr=0.1, foreach=False)
+
+
+def members(text):
+    """A mesh over the first ranks, and their group; all ranks call it, the others get None."""
+    mesh = parse(text).mesh
+    ranks = torch.arange(mesh.size)
+    made = DeviceMesh("cpu", ranks.view(mesh.sizes), mesh_dim_names=mesh.names), dist.new_group(ranks.tolist())
+    return made if dist.get_rank() < mesh.size else None
+
+
+def stepped(model, optimizer):
+    for parameter in model.parameters():
+        parameter.grad = parameter.detach() * 0.5
+    optimizer.step()
+
+
+def wrong_names(state, right):
+    return [name for name, tensor in whole(state).items() if not torch.equal(tensor, right[name])]
+
+
+def corrected_trip(directory, text, others):
+    """Save with corrected offsets and load in every way; by what is done, the names that came back wrong."""
+    found = {}
+    joined = members(text)
+    right = None
+    if joined:
+        mesh, group = joined
+        model, optimizer = paired(text, mesh)
+        stepped(model, optimizer)
+        weights, moments = get_state_dict(model, optimizer)
+        state = {"model": weights, "optim": moments}
+        right = whole(state)
+        with corrected_offsets():
+            dcp.save(state, checkpoint_id=directory, process_group=group)
+        if dist.get_rank() == 0:
+            torch.save(right, f"{directory}/truth")
+    dist.barrier()
+    right = right or torch.load(f"{directory}/truth")
+    for other in (text, *others):
+        if joined := members(other):
+            mesh, group = joined
+            model, optimizer = paired(other, mesh, 1000.0)
+            weights, moments = get_state_dict(model, optimizer)
+            state = {"model": weights, "optim": moments}
+            with corrected_offsets():
+                dcp.load(state, checkpoint_id=directory, process_group=group)
+                set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=moments)
+            found[other] = wrong_names(dict(zip(("model", "optim"), get_state_dict(model, optimizer), strict=True)), right)
+    found["plain"] = plain_load(directory, text, right)
+    if parse(text).mesh.size == dist.get_world_size():
+        found["broadcast"] = broadcast(text, members(text)[0], right)
+    return found
+
+
+def plain_load(directory, text, right):
+    """Load without corrected offsets into the layout of the save: "raises", or the names that came back wrong."""
+    joined = members(text)
+    if not joined:
+        return "raises"
+    mesh, group = joined
+    model, _ = paired(text, mesh, 1000.0)
+    state = {"model": dict(model.named_parameters())}
+    try:
+        dcp.load(state, checkpoint_id=directory, process_group=group)
+    except dcp.api.CheckpointException:
+        return "raises"
+    return wrong_names(state, right)
+
+
+def broadcast(text, mesh, right):
+    """Give rank 0's full state to parameters that are there, and to ones on the meta device; what came out wrong."""
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    model, optimizer = paired(text, mesh)
+    stepped(model, optimizer)
+    weights, moments = (tree_map_only(DTensor, DTensor.full_tensor, state) for state in get_state_dict(model, optimizer))
+    if dist.get_rank():
+        weights, moments = {}, {}
+    model, optimizer = paired(text, mesh, 1000.0)
+    with corrected_offsets():
+        set_model_state_dict(model, dict(weights), options=options)
+        set_optimizer_state_dict(model, optimizer, moments, options=options)
+    wrong = wrong_names(dict(zip(("model", "optim"), get_state_dict(model, optimizer), strict=True)), right)
+    if "fsdp" in type(model).__name__.lower():
+        model, _ = paired(text, mesh, device="meta")
+        with corrected_offsets():
+            set_model_state_dict(model, weights, options=options)
+        wrong += wrong_names({"model": dict(model.named_parameters())}, right)
+    return wrong
+
+
+def save_a_wrong_shard(directory, text):
+    """Save a tensor of which one rank holds a row less than its placements say; how that ends, by rank."""
+    mesh, _ = members(text)
+    state = {"t": paired(text, mesh)[0].one.detach()}
+    if dist.get_rank() == 1:
+        state["t"]._local_tensor = state["t"].to_local()[:-1]
+    try:
+        with corrected_offsets():
+            dcp.save(state, checkpoint_id=directory)
+    except dcp.api.CheckpointException as error:
+        return str(error)
+    return ""

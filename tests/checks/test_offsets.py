@@ -1,9 +1,17 @@
-"""`corrected_offsets`: right answers inside, torch's own outside, whatever happens in between."""
+"""`corrected_offsets`: right answers inside, torch's own outside, and every element through a save and a load on real ranks."""
 
+import os
+import subprocess
+import sys
 import threading
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed import _state_dict_utils
+from torch.distributed.checkpoint import planner_helpers, state_dict_saver
 from torch.distributed.tensor import Shard
 from torch.distributed.tensor import _utils as torch_utils
 from torch.distributed.tensor.placement_types import _StridedShard
@@ -12,50 +20,76 @@ from shardviz.checks.checkpoints.offsets import corrected_offsets
 from shardviz.core.errors import TorchError
 from shardviz.core.layout import layout
 from shardviz.core.spec import Spec
+from tests.checks import programs
 
 NINE = Spec((9,), {"dp": 4, "tp": 2}, "_S(0, 2), S(0)")
-OWN = torch_utils._compute_local_shape_and_global_offset
+PLACEMENTS = (_StridedShard(0, split_factor=2), Shard(0))
+MODULES = (planner_helpers, _state_dict_utils)
+OWN = torch_utils.compute_local_shape_and_global_offset
+DESCRIBE = planner_helpers._create_write_items_for_dtensor
 
 
-def answers(**more):
-    placements = [_StridedShard(0, split_factor=2), Shard(0)]
-    compute = torch_utils._compute_local_shape_and_global_offset
-    return [compute((9,), (4, 2), list(coordinate), placements, **more) for coordinate in NINE.mesh.coordinates]
+@dataclass
+class AtCoordinate:
+    """What torch asks a mesh for, without ranks."""
+
+    coordinate: tuple[int, ...] | None
+    shape: tuple[int, ...] = (4, 2)
+
+    def get_coordinate(self):
+        return self.coordinate and list(self.coordinate)
+
+    def _sym_get_coordinate(self, dim):
+        return self.coordinate[dim]
+
+    def _is_current_rank_part_of_mesh(self):
+        return self.coordinate is not None
+
+
+def answers(module=planner_helpers, placements=PLACEMENTS, shape=(9,), **more):
+    compute = module.compute_local_shape_and_global_offset
+    return [compute(shape, AtCoordinate(coordinate), placements, **more) for coordinate in NINE.mesh.coordinates]
 
 
 def right():
     return [(held.shape, held.offset) for held in layout(NINE)]
 
 
+def check_undone():
+    assert all(module.compute_local_shape_and_global_offset is OWN for module in MODULES)
+    assert planner_helpers._create_write_items_for_dtensor is DESCRIBE
+    assert "Executor" in repr(state_dict_saver._ThreadBasedAsyncCheckpointExecutor)
+
+
 def test_answers_are_right_inside_and_torchs_own_outside():
     wrong = answers()
     assert wrong != right()
     with corrected_offsets():
-        assert answers() == right()
-        assert answers(skip_offset=True) == [(shape, ()) for shape, _ in right()]
+        for module in MODULES:
+            assert answers(module) == right()
+            assert answers(module, skip_offset=True) == [(shape, ()) for shape, _ in right()]
+        assert answers(torch_utils) == wrong  # nothing else in torch is touched
     assert answers() == wrong
-    assert torch_utils._compute_local_shape_and_global_offset is OWN
+    check_undone()
 
 
-def test_coordinates_may_be_asked_for_one_by_one():
+def test_a_rank_outside_the_mesh_gets_torchs_answer():
+    ask = (9,), AtCoordinate(None), PLACEMENTS
     with corrected_offsets():
-        compute = torch_utils._compute_local_shape_and_global_offset
-        assert compute((9,), (4, 2), [3, 1].__getitem__, [_StridedShard(0, split_factor=2), Shard(0)]) == ((1,), (8,))
+        assert planner_helpers.compute_local_shape_and_global_offset(*ask) == OWN(*ask)
 
 
 @pytest.mark.parametrize("placements", [[Shard(0), Shard(0)], [_StridedShard(0, split_factor=3), Shard(1)]])
 def test_where_no_order_is_told_torchs_own_answer_stands(placements):
-    coordinates = [[row, column] for row in range(4) for column in range(2)]
-    own = [OWN((9, 4), (4, 2), coordinate, placements) for coordinate in coordinates]
+    own = answers(torch_utils, placements, (9, 4))
     with corrected_offsets():
-        compute = torch_utils._compute_local_shape_and_global_offset
-        assert [compute((9, 4), (4, 2), coordinate, placements) for coordinate in coordinates] == own
+        assert answers(placements=placements, shape=(9, 4)) == own
 
 
-def test_torchs_function_is_back_after_an_error():
+def test_torchs_functions_are_back_after_an_error():
     with pytest.raises(KeyError), corrected_offsets():
         raise KeyError
-    assert torch_utils._compute_local_shape_and_global_offset is OWN
+    check_undone()
 
 
 def test_blocks_may_be_nested_and_overlap_between_threads():
@@ -75,13 +109,99 @@ def test_blocks_may_be_nested_and_overlap_between_threads():
     assert answers() == right()  # the other thread is still inside
     leave.set()
     thread.join()
-    assert torch_utils._compute_local_shape_and_global_offset is OWN
+    check_undone()
 
 
 def test_a_torch_without_the_function_is_named(monkeypatch):
-    monkeypatch.delattr(torch_utils, "_compute_local_shape_and_global_offset")
+    monkeypatch.delattr(torch_utils, "compute_local_shape_and_global_offset")
     with pytest.raises(TorchError, match=rf"torch {torch.__version__.replace('+', '.')} has no"), corrected_offsets():
         pass
     monkeypatch.undo()
     with corrected_offsets():
         assert answers() == right()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "function", "why"),
+    [
+        (torch_utils, "compute_local_shape_and_global_offset", lambda shape, group: None, "takes other arguments"),
+        (_state_dict_utils, "compute_local_shape_and_global_offset", lambda: None, "of its own"),
+        (planner_helpers, "_create_chunk_from_dtensor", lambda tensor: None, "_create_chunk_from_dtensor does not ask"),
+    ],
+)
+def test_a_torch_with_other_insides_is_refused(monkeypatch, module, name, function, why):
+    monkeypatch.setattr(module, name, function)
+    before = [module.compute_local_shape_and_global_offset for module in MODULES]
+    with pytest.raises(TorchError, match=why), corrected_offsets():
+        pass
+    assert [module.compute_local_shape_and_global_offset for module in MODULES] == before
+
+
+@pytest.mark.parametrize("kind", dcp.state_dict_saver.AsyncCheckpointerType)
+def test_an_asynchronous_save_is_refused_in_words(tmp_path, kind):
+    with corrected_offsets(), pytest.raises(TorchError, match="does not cover async_save"):
+        dcp.async_save({"t": torch.ones(2)}, checkpoint_id=tmp_path / "ck", async_checkpointer_type=kind)
+    assert not (tmp_path / "ck").exists()
+
+
+CASES = {
+    "4x2-9": (8, "[9] on dp=4, tp=2: _S(0, 2), S(0)"),
+    "3x2-7": (8, "[7] on dp=3, tp=2: _S(0, 2), S(0)"),
+    "4x2-32001": (8, "[32001] on dp=4, tp=2: _S(0, 2), S(0)"),
+    "4x2-50257": (8, "[50257] on dp=4, tp=2: _S(0, 2), S(0)"),
+    "nested-9": (8, "[9] on a=2, b=2, c=2: _S(0, 4), _S(0, 2), S(0)"),
+    "three-cuts-5": (8, "[5] on dp=2, ep=2, tp=2: _S(0, 4), S(0), S(0)"),
+    "3x3-11": (9, "[11] on dp=3, tp=3: _S(0, 3), S(0)"),
+    "3x3-20": (9, "[20] on dp=3, tp=3: _S(0, 3), S(0)"),
+}
+OTHERS = ("on dp=2, tp=2: _S(0, 2), S(0)", "on dp=3, tp=2: _S(0, 2), S(0)", "on dp=8, tp=1: S(0), S(0)")
+
+
+@pytest.fixture(scope="module")
+def trips(eight_ranks, nine_ranks, tmp_path_factory):
+    """Every case saved with corrected offsets and loaded in every way; its directory and what its ranks found."""
+    place = tmp_path_factory.mktemp("corrected")
+    found: dict[str, tuple[Path, list[dict[str, object]]]] = {}
+    for name, (count, text) in CASES.items():
+        ranks = nine_ranks if count == 9 else eight_ranks
+        others = [f"{text.partition(' ')[0]} {other}" for other in OTHERS if other not in text]
+        found[name] = place / name, ranks.apply(programs.corrected_trip, str(place / name), text, others, timeout=60)
+    return found
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("name", CASES)
+def test_every_element_is_saved_and_loaded(trips, name):
+    """Parameters and AdamW's state, into the same layout and onto other meshes, and by a broadcast."""
+    done: set[str] = set()
+    for found in trips[name][1]:
+        done |= found.keys()
+        assert {what: wrong for what, wrong in found.items() if wrong and what != "plain"} == {}
+    assert ("broadcast" in done) == (name != "3x2-7")  # torch broadcasts over all ranks, and two of eight are not in the mesh
+    assert all(any(other in what for what in done) for other in OTHERS)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("name", CASES)
+def test_torch_alone_raises_where_it_reports_another_shape(trips, name):
+    """Where it reports the right shapes at wrong offsets, as for these nested strides, it loads other rows without a word."""
+    ends = [found["plain"] for found in trips[name][1]]
+    assert all(end == (["model.one", "model.two"] if name == "nested-9" else "raises") for end in ends)
+
+
+@pytest.mark.ranks
+def test_a_program_of_plain_torch_loads_them_in_full_and_with_tensor_parallelism(trips, tmp_path):
+    directories = [str(directory) for directory, _ in trips.values()]
+    program = [sys.executable, str(Path(__file__).with_name("plain_load.py")), str(tmp_path / "store"), *directories]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    run = subprocess.run(program, capture_output=True, text=True, timeout=100, env=environment)
+    assert (run.returncode, run.stdout.split("\n")[:-1]) == (0, [f"loaded {directory}" for directory in directories]), (
+        run.stderr
+    )
+
+
+@pytest.mark.ranks
+def test_a_shard_of_another_shape_is_not_saved(eight_ranks, tmp_path):
+    ends = eight_ranks.apply(programs.save_a_wrong_shard, str(tmp_path / "ck"), CASES["4x2-9"][1], timeout=60)
+    assert all("'t' is not saved" in end and "should hold the shape (1,), and it holds (0,)" in end for end in ends)
+    assert not (tmp_path / "ck" / ".metadata").exists()

@@ -6,6 +6,7 @@ import tracemalloc
 import pytest
 
 from shardviz.core.compare import compare
+from shardviz.core.errors import SpecError
 from shardviz.core.files import from_json, to_json
 from shardviz.core.layout import READINGS, layout
 from shardviz.core.spec import Spec, parse
@@ -51,3 +52,8 @@ def test_more_ranks_than_elements():
     found = layout(parse("[9] on dp=1024: S(0)"))
     assert [held.rank for held in found if held.numel] == list(range(9))
     assert {held.offset for held in found.ranks[9:]} == {(9,)}
+
+
+def test_a_strided_cut_into_more_pieces_than_can_be_described_is_refused():
+    with pytest.raises(SpecError, match="at most 65536 can be described"):
+        layout(parse("[1000000000] on tp=4: _S(0, 20000000)"))

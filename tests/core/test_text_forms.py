@@ -23,7 +23,7 @@ def test_placements_are_read_as_python_prints_them():
 
 
 def test_an_index_has_one_number_per_dimension():
-    with pytest.raises(SpecError, match=r"such as \(4,\); got 4"):
+    with pytest.raises(SpecError, match=r"such as \(0,\) in one; got 4"):
         sv.layout(FIVE).owners(4)
 
 

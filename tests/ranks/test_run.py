@@ -76,6 +76,27 @@ def test_that_torch_does_not_come_back_is_an_answer_too(eight_ranks, monkeypatch
     assert eight_ranks.run("[5] on dp=2, tp=2: _S(0, 2), S(0)").right
 
 
+def test_ranks_that_do_other_things_between_two_collectives_are_lined_up(eight_ranks):
+    trace = eight_ranks.run("[7, 3] on a=2, b=2, c=2: S(0), S(1), S(0)")
+    assert trace.right
+    assert trace.torch.right
+
+
+def test_torch_2_13_numbers_ranks_in_ascending_order_whatever_the_mesh_does(eight_ranks):
+    trace = eight_ranks.run("[5] on tp=2 (ranks 1, 0): S(0)")
+    assert not trace.holds(layout(trace.spec))
+    assert not trace.right
+    assert "rank 1 has 0-2 by arithmetic; 3 4 by the recorded run" in [
+        difference.sentence for difference in disagreements(trace, layout(trace.spec))
+    ]
+
+
+@pytest.mark.parametrize("placements", ["P(sum), P(max)", "P(nosuch), R"])
+def test_pending_reductions_that_cannot_be_run_are_refused_before_anything_starts(four_ranks, placements):
+    with pytest.raises(RequestError, match="one kind of pending reduction, one of sum, avg, max, min, product"):
+        four_ranks.run(f"[5] on a=2, b=2: {placements}")
+
+
 def test_a_mesh_of_ranks_that_do_not_run_is_refused(four_ranks):
     with pytest.raises(RequestError, match="needs 8 ranks, and these are 4"):
         four_ranks.run(NINE)

@@ -75,6 +75,8 @@ def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
     Raises:
         FileError: it is not there, or is not what its name says.
     """
+    if path.exists() and not (path.is_dir() or path.is_file()):
+        raise FileError(f"{path} is no regular file")
     if path.is_dir():
         usual = ("model.safetensors.index.json", "model.safetensors", "config.json")
         path = next((path / name for name in usual if (path / name).exists()), path)

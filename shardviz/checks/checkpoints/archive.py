@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -23,17 +23,15 @@ _REBUILD = {Name("torch._utils", f"_rebuild_tensor_v{version}"): version for ver
 _UNTYPED = Name("torch.storage", "UntypedStorage")
 _ALLOWED = frozenset({*_REBUILD, *DTYPES, *STORAGES, _UNTYPED, Name("collections", "OrderedDict")})
 
-_HEAD, _TAIL = 1536, 1024  # torch's records of a chunk mostly lie in the first, the directory in the second
+_HEAD, _TAIL = 1024, 768  # torch's records of a chunk mostly lie in the first, the directory in the second
 _LARGEST_RECORD = 1 << 16  # of the directory and of the description, which are some hundred bytes
-_MOST_PLACES = 256
+_MOST_ALIKE = 256
+_KEY = 256  # bytes at the start of an archive, which describe the tensor
 _ENTRY = struct.Struct("<4x2H2xH4x4x2I3H8xI")
 _FULL = 0xFFFFFFFF
 
 _Records: TypeAlias = dict[str, tuple[int, int, int]]
 """Per record, without the archive's own name, where its header is, its size, and its method of compression (0 for none)."""
-
-_places: dict[tuple[int, int], tuple[int, ...]] = {}
-"""Where the entries of a directory of some size and number started, when one was last read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +65,39 @@ class _Described:
     needs: int
 
 
+class _Alike:
+    """An archive that was read, and the bytes on which what was found depends: archives that agree in them hold the like."""
+
+    def __init__(self, found: Stored, looked: _Looked, head: bytes, tail: bytes) -> None:
+        self.found = found
+        self.masks = (_mask(looked.head, len(head)), _mask(looked.tail, len(tail)))
+        self.bytes = _masked(self.masks, head, tail)
+
+
+@dataclass(slots=True)
+class _Looked:
+    """The stretches of an archive's two ends that were looked at, and whether nothing between them was."""
+
+    head: list[tuple[int, int]]
+    tail: list[tuple[int, int]]
+    all: bool = True
+
+
+def _mask(stretches: Sequence[tuple[int, int]], size: int) -> int:
+    mask = bytearray(size)
+    for at, count in stretches:
+        mask[at : at + count] = b"\xff" * count
+    return int.from_bytes(mask, "little")
+
+
+def _masked(masks: tuple[int, int], head: bytes, tail: bytes) -> tuple[int, int]:
+    return int.from_bytes(head, "little") & masks[0], int.from_bytes(tail, "little") & masks[1]
+
+
+_alike: dict[tuple[int, bytes], _Alike] = {}
+"""By length and first bytes: most chunks of a checkpoint differ only in their elements and the checksums of these."""
+
+
 def stored_tensor(read: Read, place: Place, file_size: int) -> Stored:
     """Find the tensor that is stored at a place.
 
@@ -85,24 +116,43 @@ def stored_tensor(read: Read, place: Place, file_size: int) -> Stored:
     head = read(place.start, min(_HEAD, place.length))
     tail_at = max(place.length - _TAIL, 0)
     tail = read(place.start + tail_at, place.length - tail_at)
+    key = place.length, head[:_KEY]
+    alike = _alike.get(key)
+    if alike is not None and _masked(alike.masks, head, tail) == alike.bytes:
+        found = alike.found
+        return Stored(found.dtype, found.shape, found.stride, place.start + found.byte_offset, found.bytes)
+    looked = _Looked([], [])
 
     def part(at: int, size: int) -> bytes:
         if at < 0 or size < 0 or at + size > place.length:
             raise FileError("a length in its archive is not true")
         if at + size <= len(head):
+            looked.head.append((at, size))
             return head[at : at + size]
         if at >= tail_at:
+            looked.tail.append((at - tail_at, size))
             return tail[at - tail_at : at - tail_at + size]
+        looked.all &= not size
         return read(place.start + at, size)
 
-    records = _records(part, place.length)
+    found = _found(part, place.length)
+    if looked.all:
+        if len(_alike) >= _MOST_ALIKE:
+            _alike.clear()
+        _alike[key] = _Alike(found, looked, head, tail)
+    return Stored(found.dtype, found.shape, found.stride, place.start + found.byte_offset, found.bytes)
+
+
+def _found(part: Read, length: int) -> Stored:
+    """The tensor in an archive of some length; its first byte counts from the archive's."""
+    records = _records(part, length)
     described = _described(part(*_record(part, records, "data.pkl", _LARGEST_RECORD)))
-    at, size = _record(part, records, f"data/{described.storage}", place.length)
+    at, size = _record(part, records, f"data/{described.storage}", length)
     unit = itemsize(described.dtype)
     count = math.prod(described.shape)
     if max(described.start + described.needs, count) * unit > size:
         raise FileError(f"it describes a tensor of shape {described.shape} and stores {size // unit} elements")
-    return Stored(described.dtype, described.shape, described.stride, place.start + at + described.start * unit, count * unit)
+    return Stored(described.dtype, described.shape, described.stride, at + described.start * unit, count * unit)
 
 
 def _records(part: Read, length: int) -> _Records:
@@ -118,44 +168,31 @@ def _records(part: Read, length: int) -> _Records:
             count, size, at = struct.unpack_from("<QQQ", wide, 32)
     if size > _LARGEST_RECORD:
         raise FileError("it is no archive of one tensor: its directory is too large")
-    directory = part(at, size)
-    # Most chunks of a checkpoint have the same directory, but for the checksums in it: without them it is read once.
-    places = _places.get((size, count))
-    if places:
-        bare = bytearray(directory)
-        for place in places:
-            bare[place + 16 : place + 20] = b"\0\0\0\0"
-        try:
-            found, starts = _entries(bytes(bare), count)
-        except FileError:
-            starts = ()  # another directory of the same size
-        if starts == places:
-            return found
-    found, starts = _entries(directory, count)
-    if len(_places) >= _MOST_PLACES:
-        _places.clear()
-    _places[size, count] = starts
-    return found
+    return _entries(part, at, size, count)
 
 
-@lru_cache(maxsize=256)
-def _entries(directory: bytes, count: int) -> tuple[_Records, tuple[int, ...]]:
-    """The records that a directory lists, and where its entries start."""
+def _entries(part: Read, at: int, size: int, count: int) -> _Records:
+    """The records that a directory lists; the checksums in it are not looked at."""
+    part(at + size, 0)  # it ends inside the archive
     found: _Records = {}
-    starts = []
-    place, size = 0, len(directory)
+    end = at + size
     for _ in range(count):
-        if directory[place : place + 4] != b"PK\1\2" or place + 46 > size:
+        if at + 46 > end:
             raise FileError("the directory of its archive is damaged")
-        _, _, method, packed, plain, name_size, extra_size, note_size, header = _ENTRY.unpack_from(directory, place)
-        name = directory[place + 46 : place + 46 + name_size].decode("utf-8", "replace")
+        first = part(at, 16) + b"\0\0\0\0" + part(at + 20, 26)
+        _, _, method, packed, plain, name_size, extra_size, note_size, header = _ENTRY.unpack(first)
+        if first[:4] != b"PK\1\2":
+            raise FileError("the directory of its archive is damaged")
+        names = part(at + 46, min(name_size + extra_size, end - at - 46))
         if _FULL in (packed, plain, header):
-            extra = directory[place + 46 + name_size : place + 46 + name_size + extra_size]
-            plain, packed, header = _wide(extra, plain, packed, header)
-        found[name.partition("/")[2]] = (header, plain, method if packed == plain else -1)
-        starts.append(place)
-        place += 46 + name_size + extra_size + note_size
-    return found, tuple(starts)
+            plain, packed, header = _wide(names[name_size:], plain, packed, header)
+        found[names[:name_size].decode("utf-8", "replace").partition("/")[2]] = (
+            header,
+            plain,
+            method if packed == plain else -1,
+        )
+        at += 46 + name_size + extra_size + note_size
+    return found
 
 
 def _wide(extra: bytes, *numbers: int) -> tuple[int, ...]:
@@ -179,10 +216,9 @@ def _record(part: Read, records: _Records, name: str, largest: int) -> tuple[int
         raise FileError("its archive is compressed, which torch's never are")
     if size > largest:
         raise FileError("a length in its archive is not true")
-    begin = part(header, 30)
-    if begin[:4] != b"PK\3\4":
+    if part(header, 4) != b"PK\3\4":
         raise FileError("a length in its archive is not true")
-    at = header + 30 + sum(struct.unpack_from("<HH", begin, 26))
+    at = header + 30 + sum(struct.unpack("<HH", part(header + 26, 4)))
     part(at + size, 0)  # it ends inside the archive
     return at, size
 

@@ -158,14 +158,13 @@ def _looked_at(place: Path, progress: Progress) -> Checkpoint:
 
 def _torch(directory: Path, files: DataFiles, progress: Progress) -> Checkpoint:
     data = read_whole(directory / METADATA, LARGEST_METADATA)
-    try:
-        with _no_collection():
-            promises = read_metadata(data)
-    except FileError as error:
-        raise FileError(f"{shown(str(directory / METADATA))} cannot be trusted: {error}") from error
     problems: dict[str, int] = {}
     tensors = []
     with _no_collection():
+        try:
+            promises = read_metadata(data)
+        except FileError as error:
+            raise FileError(f"{shown(str(directory / METADATA))} cannot be trusted: {error}") from error
         for place, promised in enumerate(promises.tensors):
             if place % 256 == 0:
                 progress("looking into the data files", place / len(promises.tensors))

@@ -112,6 +112,7 @@ def _stored(entries: Any) -> _Stored:
         raise FileError("it does not say where anything is stored")
     found: _Stored = {}
     inside: set[str] = set()
+    offsets: dict[int, tuple[int, ...]] = {}  # chunks at the same place mostly share an object
     for key, entry in entries.items():
         index, info = _fields(key, "MetadataIndex"), _fields(entry, _STORED.name)
         offset = index.get("offset")
@@ -124,7 +125,8 @@ def _stored(entries: Any) -> _Stored:
         packed = info.get("transform_descriptors") or ()
         if type(packed) not in (list, tuple) or not all(type(step) is str for step in packed):
             raise FileError("it has a place that is packed in no known way")
-        found[name, None if offset is None else _numbers(offset)] = (Place(file, start, length), ", ".join(packed))
+        at = None if offset is None else offsets.get(id(offset)) or offsets.setdefault(id(offset), _numbers(offset))
+        found[name, at] = (Place(file, start, length), ", ".join(packed))
     return found
 
 

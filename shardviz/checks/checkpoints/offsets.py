@@ -23,13 +23,24 @@ _undo: Callable[[], None] | None = None
 def corrected_offsets() -> Iterator[None]:
     """Make `torch.distributed.checkpoint` save and load by what the ranks really hold.
 
-    While it lasts, torch's own function for a shard's shape and offset is replaced, in this process and for all its threads (an
-    asynchronous save must end inside), by one that follows the sharding order. Use it on every rank, for saves and loads alike.
-    A checkpoint that was saved without it and is not whole must not be loaded under it: mend it first. Blocks may be nested and
-    may overlap between threads; torch's function is back when the last one ends, however it ends.
+    Use it on every rank around `save`, `load`, `set_model_state_dict` (with `broadcast_from_rank0` too) and
+    `set_optimizer_state_dict`. While it lasts, these follow the sharding order for a shard's shape and offset, in this process
+    and for all its threads; nothing else in torch is touched. Blocks may be nested and may overlap between threads; torch's
+    functions are back when the last one ends, however it ends.
+
+    What it does not change: a full state dict without `broadcast_from_rank0` is refused by torch on uneven shards, and
+    `async_save` is refused inside. A checkpoint that was saved without it and is not whole must not be loaded under it: mend it
+    first. One that was saved with it loads without it into full tensors and wherever torch reports shards rightly. Where torch
+    reports a wrong shape it raises `CheckpointException`, which `except Exception` does not catch; where it reports the right
+    shapes at wrong offsets (seen with nested strides: 9 elements on 2, 2 and 2) it loads wrong rows without an error.
 
     Raises:
-        TorchError: the installed torch has no such function.
+        TorchError: the installed torch is built in a way that is not known. Inside the block: a rank is about to save a shard
+            whose shape is not what its placements say (torch raises it on every rank, as a `CheckpointException`).
+
+    Example:
+        with shardviz.corrected_offsets():
+            torch.distributed.checkpoint.save(state, checkpoint_id=directory)
     """
     global _inside, _undo
     from shardviz.tensors.reported import replace_offsets  # torch is imported here

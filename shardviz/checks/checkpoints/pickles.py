@@ -7,6 +7,7 @@ the class's name and the arguments; names outside a given list are refused at on
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -44,6 +45,30 @@ class _Again(NamedTuple):
     made: Made
     memo: list[Any]
 
+
+class _Alike(NamedTuple):
+    """The steps of objects of a class that differ only in whole numbers and in what they take from the memo.
+
+    Attributes:
+        steps: matches the operations; its groups are the numbers and the places in the memo.
+        fields: per field its key, what its value is (`_TAKEN`, `_NUMBER`, or a class that is called with a tuple of numbers),
+            and its first group and the one after its last.
+        called: what was made by calling a class with numbers; the same operations make the same again.
+    """
+
+    steps: re.Pattern[bytes]
+    fields: tuple[tuple[Any, Any, int, int], ...]
+    called: dict[tuple[Name, tuple[bytes, ...]], Made]
+
+
+_TAKEN, _NUMBER = object(), object()
+_GET = rb"h.|j.{4}"
+_INT = rb"K.|M..|J.{4}|\x8a\x05.{5}|\x8a\x06.{6}"
+_TAKE, _COUNT = (re.compile(steps, re.DOTALL) for steps in (_GET, _INT))
+_CALL = re.compile(rb"(%b)(\(?)((?:%b)+)([\x85\x86\x87t])\x94\x85\x94R\x94" % (_GET, _INT), re.DOTALL)
+_BEGIN, _END = b"\x81\x94}\x94(", b"ub"
+_ENOUGH = 16
+"""Objects of a class that differ from the one before, until it is looked whether they are alike."""
 
 _NEVER = _Again(b"\0", Made(Name("", ""), ()), [])
 _MOST_TRIES = 100
@@ -86,6 +111,7 @@ def _read(data: bytes, allowed: Collection[Name]) -> Any:
     memo: list[Any] = []
     begun: list[tuple[int, int, int]] = []  # objects whose state is not complete: their height, where they begin, the memo then
     last: dict[Name, _Again] = {}
+    alikes: dict[Name, _Alike] = {}
     tries: dict[Name, int] = {}
     push, remember = stack.append, memo.append
     while True:
@@ -99,6 +125,36 @@ def _read(data: bytes, allowed: Collection[Name]) -> Any:
         elif op == 0x6A:  # LONG_BINGET
             push(memo[int.from_bytes(data[at : at + 4], "little")])
             at += 4
+        elif op == 0x29 and data[at : at + 5] == b"\x81\x94}\x94(" and type(stack[-1]) is Name:  # a new object, and its state
+            again, alike = last.get(stack[-1], _NEVER), alikes.get(stack[-1])
+            if alike and (steps := alike.steps.match(data, at)):
+                stack[-1] = _made_alike(stack[-1], alike, steps.groups(), memo)
+                at = steps.end()
+            elif data.startswith(again.text, at):
+                stack[-1] = again.made
+                memo += again.memo
+                at += len(again.text)
+                tries[again.made.kind] = 0
+            else:
+                made = Made(stack[-1], ())
+                tries[made.kind] = tried = tries.get(made.kind, 0) + 1
+                if tried < _MOST_TRIES:
+                    begun.append((len(stack), at, len(memo)))
+                state: dict[Any, Any] = {}
+                stack[-1] = made
+                push(state)
+                memo += made, state
+                marks.append(len(stack))
+                at += 5
+        elif op in (0x8C, 0x58, 0x8D, 0x43, 0x42, 0x8E):  # texts and bytes, by the width of their length
+            width = 1 if op in (0x8C, 0x43) else 4 if op in (0x58, 0x42) else 8
+            size = int.from_bytes(data[at : at + width], "little")
+            at += width
+            raw = data[at : at + size]
+            at += size
+            if len(raw) != size:
+                raise FileError("it is cut short in the middle of a text")
+            push(raw if op in (0x43, 0x42, 0x8E) else raw.decode("utf-8", "surrogatepass"))
         elif op == 0x4B:  # BININT1
             push(data[at])
             at += 1
@@ -123,24 +179,6 @@ def _read(data: bytes, allowed: Collection[Name]) -> Any:
                 stack[first:] = [value]
         elif op == 0x28:  # MARK
             marks.append(len(stack))
-        elif op == 0x29 and data[at : at + 5] == b"\x81\x94}\x94(" and type(stack[-1]) is Name:  # a new object, and its state
-            again = last.get(stack[-1], _NEVER)
-            if data.startswith(again.text, at):
-                stack[-1] = again.made
-                memo += again.memo
-                at += len(again.text)
-                tries[again.made.kind] = 0
-            else:
-                made = Made(stack[-1], ())
-                tries[made.kind] = tried = tries.get(made.kind, 0) + 1
-                if tried < _MOST_TRIES:
-                    begun.append((len(stack), at, len(memo)))
-                state: dict[Any, Any] = {}
-                stack[-1] = made
-                push(state)
-                memo += made, state
-                marks.append(len(stack))
-                at += 5
         elif op in _EMPTY:
             push(_EMPTY[op]())
         elif op in (0x81, 0x52):  # NEWOBJ, REDUCE
@@ -157,7 +195,9 @@ def _read(data: bytes, allowed: Collection[Name]) -> Any:
             made.state = state
             if begun and begun[-1][0] == len(stack):
                 _, first, count = begun.pop()
-                last[made.kind] = _Again(data[first:at], made, memo[count:])
+                last[made.kind] = again = _Again(data[first:at], made, memo[count:])
+                if tries[made.kind] % _ENOUGH == 0 and (learned := _learned(again.text, memo)):
+                    alikes[made.kind] = learned
         elif op in (0x75, 0x73):  # SETITEMS, SETITEM
             first = marks.pop() if op == 0x75 else len(stack) - 2
             target, items = stack[first - 1], stack[first:]
@@ -168,15 +208,6 @@ def _read(data: bytes, allowed: Collection[Name]) -> Any:
                 raise FileError("it is damaged: a dict is expected")
             target.update(zip(keys, items[1::2], strict=True))
             del stack[first:]
-        elif op in (0x8C, 0x58, 0x8D, 0x43, 0x42, 0x8E):  # texts and bytes, by the width of their length
-            width = 1 if op in (0x8C, 0x43) else 4 if op in (0x58, 0x42) else 8
-            size = int.from_bytes(data[at : at + width], "little")
-            at += width
-            raw = data[at : at + size]
-            at += size
-            if len(raw) != size:
-                raise FileError("it is cut short in the middle of a text")
-            push(raw if op in (0x43, 0x42, 0x8E) else raw.decode("utf-8", "surrogatepass"))
         elif op in _CONSTANTS:
             push(_CONSTANTS[op])
         elif op in (0x93, 0x63):  # STACK_GLOBAL, GLOBAL
@@ -206,6 +237,7 @@ def _read(data: bytes, allowed: Collection[Name]) -> Any:
             if place < len(memo):
                 memo[place] = stack[-1]
                 last.clear()
+                alikes.clear()
             elif place == len(memo):
                 remember(stack[-1])
             else:
@@ -227,6 +259,69 @@ def _read(data: bytes, allowed: Collection[Name]) -> Any:
             return stack.pop()
         else:
             raise FileError(f"it has the operation {op:#04x} at byte {at - 1}, which torch's pickles do not have")
+
+
+def _learned(text: bytes, memo: list[Any]) -> _Alike | None:
+    """What objects made by operations like these have in common; None where it is not only numbers that can differ."""
+    if not text.startswith(_BEGIN) or not text.endswith(_END):
+        return None
+    steps, fields, first = [re.escape(_BEGIN)], [], 0
+    at, end = len(_BEGIN), len(text) - len(_END)
+    while at < end:
+        key = _TAKE.match(text, at)
+        if not key:
+            return None
+        at = key.end()
+        steps.append(re.escape(key[0]))
+        kind: Any
+        count = 1
+        if call := _CALL.match(text, at):
+            numbers = _COUNT.findall(call[3])
+            count, kind = len(numbers), memo[_number(call[1])]
+            if type(kind) is not Name or _TUPLES[call[4][0]] != (0 if call[2] else count):
+                return None
+            steps += re.escape(call[1] + call[2]), b"(%b)" % _INT * count, re.escape(call[4]), rb"\x94\x85\x94R\x94"
+            at = call.end()
+        elif taken := _TAKE.match(text, at):
+            kind, at = _TAKEN, taken.end()
+            steps.append(b"(%b)" % _GET)
+        elif number := _COUNT.match(text, at):
+            kind, at = _NUMBER, number.end()
+            steps.append(b"(%b)" % _INT)
+        else:
+            return None
+        fields.append((memo[_number(key[0])], kind, first, first + count))
+        first += count
+    return _Alike(re.compile(b"".join((*steps, _END)), re.DOTALL), tuple(fields), {}) if at == end else None
+
+
+def _made_alike(kind: Name, alike: _Alike, groups: tuple[bytes, ...], memo: list[Any]) -> Made:
+    """The object that operations like those before make, and what they leave in the memo."""
+    made = Made(kind, ())
+    state: dict[Any, Any] = {}
+    made.state = state
+    memo += made, state
+    for key, value, first, end in alike.fields:
+        step = groups[first]
+        if value is _TAKEN:
+            state[key] = memo[int.from_bytes(step[1:], "little")]
+        elif value is _NUMBER:
+            state[key] = step[1] if step[0] == 0x4B else _number(step)
+        else:
+            steps = groups[first:end]
+            called = alike.called.get((value, steps))
+            if called is None:
+                called = alike.called[value, steps] = Made(value, (tuple(map(_number, steps)),))
+            state[key] = called
+            memo += called.args[0], called.args, called
+    return made
+
+
+def _number(step: bytes) -> int:
+    """The number in an operation that pushes one, or takes from that place in the memo."""
+    if step[0] == 0x8A:
+        return int.from_bytes(step[2:], "little", signed=True)
+    return int.from_bytes(step[1:], "little", signed=step[0] == 0x4A)
 
 
 def _list_below(stack: list[Any], first: int) -> list[Any]:
