@@ -6,6 +6,7 @@ import pytest
 
 from shardviz.core.errors import RankFailure
 from shardviz.core.layout import layout
+from shardviz.picture import draw
 from shardviz.ranks.scenarios import checkpoint, full_state, one_weight, parity, training
 
 pytestmark = pytest.mark.ranks
@@ -107,3 +108,11 @@ def expected(text):
 def test_what_fsdp2_would_not_make_is_refused(four_ranks):
     with pytest.raises(RankFailure, match="FSDP2 makes"):
         four_ranks.apply(held_of, "[8] on dp=2, tp=2: S(0), S(0)")
+
+
+def test_a_scenario_can_be_recorded_and_drawn(four_ranks):
+    recording = four_ranks.record(full_state, 5, {"dp": 2, "tp": 2})
+    picture = draw(recording)
+    assert recording.events
+    assert f"{len(recording.events)} collectives" in picture.text
+    assert picture.svg().startswith("<svg")
