@@ -10,7 +10,7 @@ from shardviz.core.runs import Runs, joined, length, padding, runs_text
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer, Step
 
-__all__ = ["ITEMSIZE", "START", "apply", "describe", "first_step"]
+__all__ = ["ITEMSIZE", "START", "along", "apply", "describe", "first_step"]
 
 ITEMSIZE = 8
 """Bytes of an element in predicted stories: real runs mark elements with float64 values."""
@@ -28,7 +28,7 @@ def apply(operation: Operation, buffers: Sequence[Buffer], spec: Spec) -> tuple[
     match operation:
         case Pad(dim, _, sizes):
             return tuple(
-                _along(b, dim, (*b.axes[dim], padding(size - b.shape[dim])) if size > b.shape[dim] else b.axes[dim])
+                along(b, dim, (*b.axes[dim], padding(size - b.shape[dim])) if size > b.shape[dim] else b.axes[dim])
                 for b, size in zip(buffers, sizes, strict=True)
             )
         case Gather(dim, mesh_dim):
@@ -37,12 +37,12 @@ def apply(operation: Operation, buffers: Sequence[Buffer], spec: Spec) -> tuple[
                 places = [spec.mesh.position(rank) for rank in group]
                 together = joined(run for place in places for run in buffers[place].axes[dim])
                 for place in places:
-                    after[place] = _along(buffers[place], dim, together)
+                    after[place] = along(buffers[place], dim, together)
             return tuple(after)
         case Unpad(dim, _, _, _):
-            return tuple(_along(b, dim, joined(run for run in b.axes[dim] if run[0] >= 0)) for b in buffers)
+            return tuple(along(b, dim, joined(run for run in b.axes[dim] if run[0] >= 0)) for b in buffers)
         case Unshuffle(dim, gathered):
-            return tuple(_along(b, dim, joined(sorted(gathered))) for b in buffers)
+            return tuple(along(b, dim, joined(sorted(gathered))) for b in buffers)
         case Reduce(mesh_dim, _):
             return tuple(replace(b, pending=tuple(m for m in b.pending if m != mesh_dim)) for b in buffers)
 
@@ -91,7 +91,8 @@ def describe(operation: Operation, spec: Spec, before: Sequence[Buffer], after: 
             return Step(name, "collective", sentence, tuple(after), groups, sent, None, mesh_dim)
 
 
-def _along(buffer: Buffer, dim: int, runs: Runs) -> Buffer:
+def along(buffer: Buffer, dim: int, runs: Runs) -> Buffer:
+    """A buffer with other runs along one tensor dimension."""
     axes = (*buffer.axes[:dim], runs, *buffer.axes[dim + 1 :])
     shape = (*buffer.shape[:dim], length(runs), *buffer.shape[dim + 1 :])
     return replace(buffer, axes=axes, shape=shape)

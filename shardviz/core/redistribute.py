@@ -9,9 +9,9 @@ from typing import Any
 from shardviz.core.layout import Cut, Layout, cutting_sequence, layout
 from shardviz.core.mesh import Mesh
 from shardviz.core.placements import Partial, Placement, Shard
-from shardviz.core.play import ITEMSIZE, START, apply, describe, first_step
+from shardviz.core.play import ITEMSIZE, START, along, apply, describe, first_step
 from shardviz.core.recipe import Reduce, Unshuffle, gathered, payload
-from shardviz.core.runs import Runs, chunk, joined, length, strided_chunk
+from shardviz.core.runs import chunk, joined, length, strided_chunk
 from shardviz.core.spec import Spec, as_spec
 from shardviz.core.trace import Buffer, Source, Step, Trace, start
 
@@ -202,7 +202,7 @@ class _State:
 
     def _sort(self, dim: int) -> Step:
         """Put what every rank has on a dimension into the order of the global indices; groups may have different parts."""
-        after = tuple(_along(b, dim, joined(sorted(b.axes[dim]))) for b in self.buffers)
+        after = tuple(along(b, dim, joined(sorted(b.axes[dim]))) for b in self.buffers)
         told = describe(Unshuffle(dim, self.buffers[0].axes[dim]), self.spec, self.buffers, after, ITEMSIZE)
         self.buffers = after
         return told
@@ -253,7 +253,7 @@ class _State:
     def _parts(self, dim: int, cut: Cut) -> tuple[Buffer, ...]:
         size = self.mesh.sizes[cut.mesh_dim]
         return tuple(
-            _along(b, dim, strided_chunk(b.axes[dim], cut.pieces, size, coordinate[cut.mesh_dim]))
+            along(b, dim, strided_chunk(b.axes[dim], cut.pieces, size, coordinate[cut.mesh_dim]))
             for b, coordinate in zip(self.buffers, self.mesh.coordinates, strict=True)
         )
 
@@ -265,8 +265,3 @@ class _State:
 def _padded(buffer: Buffer, dim: int, members: int) -> tuple[int, ...]:
     """The shape of the largest chunk of a buffer: every rank's part is padded to it."""
     return (*buffer.shape[:dim], length(chunk(buffer.axes[dim], members, 0)), *buffer.shape[dim + 1 :])
-
-
-def _along(buffer: Buffer, dim: int, runs: Runs) -> Buffer:
-    axes = (*buffer.axes[:dim], runs, *buffer.axes[dim + 1 :])
-    return replace(buffer, axes=axes, shape=tuple(map(length, axes)))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shardviz.core.errors import SpecError
 from shardviz.core.layout import Layout
 from shardviz.core.order import split_factor
 from shardviz.core.placements import Replicate
-from shardviz.core.play import ITEMSIZE, START, apply, describe, first_step
+from shardviz.core.play import ITEMSIZE, START, along, apply, describe, first_step
 from shardviz.core.recipe import Gather, Pad
 from shardviz.core.runs import Runs, chunk_bounds, joined, length, piece, runs_text
 from shardviz.core.spec import Spec
@@ -104,7 +104,7 @@ class _Method:
             rows = _torch_chunks(gathered, dp)
             pieces = [part for row in rows for part in _torch_chunks(row, tp)]
             order = joined(run for first in range(tp) for part in pieces[first::tp] for run in part)
-            after.append(_with(buffer, self.dim, order))
+            after.append(along(buffer, self.dim, order))
         shown = runs_text(buffers[0].axes[self.dim], 8)
         sentence = (
             f"{shown} is cut into {dp} rows and each into {tp} pieces; taking every {tp}. piece from the first, then from the "
@@ -137,7 +137,7 @@ class _Method:
         return [*steps, describe(gather, spec, buffers, gathered, ITEMSIZE)], ""
 
     def _keep(self, name: str, sentence: str, buffers: Sequence[Buffer], counts: Sequence[int]) -> list[Step]:
-        after = tuple(_with(b, self.dim, piece(b.axes[self.dim], 0, count)) for b, count in zip(buffers, counts, strict=True))
+        after = tuple(along(b, self.dim, piece(b.axes[self.dim], 0, count)) for b, count in zip(buffers, counts, strict=True))
         if after == tuple(buffers):
             return []
         return [Step(name, "local", sentence, after, (), (0,) * len(after), self.dim)]
@@ -152,9 +152,3 @@ def _torch_chunks(runs: Runs, chunks: int) -> list[Runs]:
     total = length(runs)
     cut = [piece(runs, *chunk_bounds(total, chunks, index)) for index in range(chunks)]
     return [part for part in cut if part]
-
-
-def _with(buffer: Buffer, dim: int, runs: Runs) -> Buffer:
-    axes = (*buffer.axes[:dim], runs, *buffer.axes[dim + 1 :])
-    shape = (*buffer.shape[:dim], length(runs), *buffer.shape[dim + 1 :])
-    return replace(buffer, axes=axes, shape=shape)
