@@ -26,6 +26,7 @@ def ask() -> None:
     dist.init_process_group("gloo")
     answers.answer(parse(SPEC), "cpu")
     answers.torch_run(parse(SPEC), "cpu")
+    answers.used(parse(SPEC).with_made_by("fsdp2-over-tp"), "cpu")
     dist.destroy_process_group()
 
 

@@ -226,6 +226,7 @@ def run_summary(trace: Trace) -> dict[str, Any]:
             }
             for rank, buffer, report in zip(trace.ranks, trace.held, trace.reported, strict=True)
         ],
+        "used": [buffer.axes for buffer in trace.used],
         "steps": [_step_json(step) for step in trace.steps],
         "torch_steps": [_step_json(step) for step in trace.torch.steps] if trace.torch else [],
     }

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shardviz.core.errors import SpecError
-from shardviz.core.layout import Layout
+from shardviz.core.forward import forward_spec
+from shardviz.core.layout import Layout, layout
 from shardviz.core.runs import Runs, length, runs_text
 from shardviz.core.trace import Buffer, Report, Trace, buffer_text, start, whole_buffer
 
@@ -81,13 +82,16 @@ def compare(first: Layout | Trace, second: Layout | Trace) -> Comparison:
 
 
 def disagreements(trace: Trace, predicted: Layout) -> tuple[Difference, ...]:
-    """Everything on which a recorded run's answers part: predicted, held, reported, and the two reconstructions."""
+    """Everything on which a recorded run's answers part: predicted, held, reported, used, and the two reconstructions."""
     ranks = trace.ranks
     found = list(_buffers(ranks, start(predicted), trace.held, ("arithmetic", "the recorded run")))
     for rank, buffer, report in zip(ranks, trace.held, trace.reported, strict=False):
         sentence = report_difference(trace.spec.shape, buffer, report)
         if sentence:
             found.append(Difference(rank, f"rank {rank} {sentence}"))
+    if trace.used:
+        meant = start(layout(forward_spec(trace.spec)))
+        found += _buffers(ranks, meant, trace.used, ("arithmetic", "the forward pass"))
     found += _results(trace, "shardviz's reconstruction")
     if trace.torch is not None:
         found += _results(trace.torch, "full_tensor()")

@@ -34,6 +34,7 @@ class _Story:
     torch: _Story | None = None
     end: str = ""
     target: str = ""
+    used: tuple[Buffer, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def from_json(document: bytes) -> Trace | Recording:
 def _story(trace: Trace) -> _Story:
     torch = _story(trace.torch) if trace.torch else None
     target = str(trace.target) if trace.target else ""
-    return _Story(str(trace.spec), trace.source, trace.method, trace.steps, trace.reported, torch, trace.end, target)
+    about = (str(trace.spec), trace.source, trace.method, trace.steps, trace.reported)
+    return _Story(*about, torch, trace.end, target, trace.used)
 
 
 def _trace(story: _Story) -> Trace:
@@ -114,21 +116,27 @@ def _trace(story: _Story) -> Trace:
         raise FileError("it has no steps")
     for step in story.steps:
         _check(step, spec)
+    if story.used:
+        _check_buffers("what is used", story.used, spec)
     torch = _trace(story.torch) if story.torch else None
     target = parse(story.target) if story.target else None
     if target is not None and (target.shape, target.mesh) != (spec.shape, spec.mesh):
         raise FileError(f"it leads from {spec} to {target}, which is another tensor")
-    return Trace(spec, story.source, story.method, story.steps, story.reported, torch, story.end, target)
+    return Trace(spec, story.source, story.method, story.steps, story.reported, torch, story.end, target, story.used)
 
 
 def _check(step: Step, spec: Spec) -> None:
-    if len(step.buffers) != spec.mesh.size:
-        raise FileError(f"step {step.name!r} has {len(step.buffers)} buffers for {spec.mesh.size} ranks")
     if step.kind == "collective" and len(step.bytes) != spec.mesh.size:
         raise FileError(f"step {step.name!r} has {len(step.bytes)} byte counts for {spec.mesh.size} ranks")
-    for rank, buffer in zip(spec.mesh.ranks, step.buffers, strict=True):
+    _check_buffers(f"step {step.name!r}", step.buffers, spec)
+
+
+def _check_buffers(what: str, buffers: tuple[Buffer, ...], spec: Spec) -> None:
+    if len(buffers) != spec.mesh.size:
+        raise FileError(f"{what} has {len(buffers)} buffers for {spec.mesh.size} ranks")
+    for rank, buffer in zip(spec.mesh.ranks, buffers, strict=True):
         if not _can_be(buffer, spec):
-            raise FileError(f"step {step.name!r}: the runs of rank {rank} fill no buffer of shape {buffer.shape} of {spec}")
+            raise FileError(f"{what}: the runs of rank {rank} fill no buffer of shape {buffer.shape} of {spec}")
 
 
 def _can_be(buffer: Buffer, spec: Spec) -> bool:

@@ -176,6 +176,8 @@ class Trace:
         steps: the operations, the first of which is the start.
         reported: a recorded story also carries what torch says each rank holds.
         torch: a recorded story also carries torch's own `full_tensor()` on the same ranks.
+        used: a recorded story of a parameter that FSDP2 made also carries what each rank's forward pass sees of it, after
+            `unshard()`; empty otherwise.
         end: where a story stops before a result: why.
         target: the spec that the story leads to; None where it leads to the whole tensor on every rank.
     """
@@ -188,6 +190,7 @@ class Trace:
     torch: Trace | None = field(default=None, repr=False)
     end: str = ""
     target: Spec | None = None
+    used: tuple[Buffer, ...] = ()
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What a rank answers, as plain facts, and the two questions it is asked. No torch: the asking process needs none."""
+"""What a rank answers, as plain facts, and the questions it is asked. No torch: the asking process needs none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer, Report
 
-__all__ = ["Answers", "TorchOperation", "TorchRun", "answer", "torch_run"]
+__all__ = ["Answers", "TorchOperation", "TorchRun", "answer", "torch_run", "used"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,13 @@ def answer(spec: Spec, device: str) -> Answers | None:
     from shardviz.ranks import worker
 
     return worker.answer(spec, device)
+
+
+def used(spec: Spec, device: str) -> Buffer | None:
+    """Called in a rank: see `worker.used`."""
+    from shardviz.ranks import worker
+
+    return worker.used(spec, device)
 
 
 def torch_run(spec: Spec, device: str, target: Spec | None = None) -> TorchRun | None:

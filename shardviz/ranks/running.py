@@ -25,6 +25,8 @@ MISFIT = "torch made shards of other shapes than these placements mean, so there
 
 REDUCTIONS = ("sum", "avg", "max", "min", "product")
 
+BY_FSDP2 = ("fsdp2-over-tp", "fsdp2")
+
 LARGEST = 2_000_000
 """The most elements of a tensor that is run: every rank reads off, after every step, which element stands where."""
 
@@ -40,8 +42,10 @@ def run(ranks: Ranks, spec: Spec) -> Trace:
     except RankFailure as failure:  # torch's own reconstruction may raise, or never come back: that is an answer too
         held = first_step(START, tuple(one.held for one in found))
         torch = Trace(spec, source, "full_tensor", (held,), end=str(failure))
+    seen = tuple(_of_mesh(spec, ranks.apply(answers.used, spec, device))) if spec.made_by in BY_FSDP2 else ()
     end = "" if found[0].buffers or not recipe(layout(spec)) else MISFIT
-    return Trace(spec, source, "exact", _steps(spec, found), tuple(one.report for one in found), torch, end)
+    reports = tuple(one.report for one in found)
+    return Trace(spec, source, "exact", _steps(spec, found), reports, torch, end, used=seen)
 
 
 def redistribute(ranks: Ranks, spec: Spec, target: Spec) -> Trace:

@@ -116,8 +116,9 @@ def _the_program(_frame: FrameType) -> str:
     return ""
 
 
-_telling: dict[CodeType, Callable[[FrameType], str]] = {}
-"""What each function met so far tells: looking it up must cost next to nothing."""
+_telling: dict[int, tuple[Callable[[FrameType], str], CodeType]] = {}
+"""What each function met so far tells, by the address of its code, which stays alive here: to hash a code object would touch
+all that it refers to, and looking this up must cost next to nothing."""
 
 
 @dataclass(eq=False, slots=True)
@@ -176,7 +177,7 @@ class Tape:
         self._lock = threading.Lock()
         self._inside = threading.local()
         self._encode = msgspec.json.Encoder().encode
-        self._dtypes: dict[torch.dtype, str] = {}
+        self._dtypes: dict[torch.dtype, tuple[str, int]] = {}
         self._about = {
             "shardviz": VERSION,
             "rank": rank,
@@ -297,8 +298,10 @@ class Tape:
 
     def _piece(self, tensor: torch.Tensor) -> dict[str, Any]:
         dtype = tensor.dtype
-        name = self._dtypes.get(dtype) or self._dtypes.setdefault(dtype, str(dtype).removeprefix("torch."))
-        piece: dict[str, Any] = {"shape": tuple(tensor.shape), "dtype": name, "itemsize": dtype.itemsize}
+        known = self._dtypes.get(dtype)
+        if known is None:
+            known = self._dtypes[dtype] = (str(dtype).removeprefix("torch."), dtype.itemsize)
+        piece: dict[str, Any] = {"shape": tuple(tensor.shape), "dtype": known[0], "itemsize": known[1]}
         if self._most_values:
             piece["values"] = self._values(tensor)
         return piece
@@ -339,16 +342,19 @@ def _why(frame: FrameType | None) -> tuple[str, str]:
     reason = ""
     while frame is not None:
         code = frame.f_code
-        telling = _telling.get(code)
-        if telling is None:
-            inside = code.co_filename.startswith(_LIBRARIES)
-            telling = _telling[code] = _REASONS.get(code.co_name, _nothing) if inside else _the_program
+        telling, _ = _telling.get(id(code)) or _remember(code)
         if telling is _the_program:
             return reason, f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
         if telling is not _nothing and not reason:
             reason = telling(frame)
         frame = frame.f_back
     return reason, ""
+
+
+def _remember(code: CodeType) -> tuple[Callable[[FrameType], str], CodeType]:
+    inside = code.co_filename.startswith(_LIBRARIES)
+    known = _telling[id(code)] = (_REASONS.get(code.co_name, _nothing) if inside else _the_program, code)
+    return known
 
 
 def _flat(tensors: Any) -> list[torch.Tensor]:

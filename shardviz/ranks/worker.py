@@ -1,4 +1,4 @@
-"""What runs inside a rank: make the tensor of a spec, and answer what is held, what is reported, how it is put together."""
+"""What runs inside a rank: make a tensor, answer what is held, reported and used of it, and put it together."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer
 from shardviz.ranks.answers import Answers, TorchOperation, TorchRun
 from shardviz.ranks.recorder import Recorder
-from shardviz.tensors.making import choose_maker, make
+from shardviz.tensors.making import choose_maker, make, use
 from shardviz.tensors.marks import Marks
 from shardviz.tensors.reported import report, torch_placements
 from shardviz.tensors.sharding import reconstruct
 
-__all__ = ["answer", "torch_run"]
+__all__ = ["answer", "torch_run", "used"]
 
 
 def answer(spec: Spec, device: str) -> Answers | None:
@@ -54,6 +54,23 @@ def answer(spec: Spec, device: str) -> Answers | None:
     if fits.item():
         reconstruct(local, layout(spec), dtensor.device_mesh, observe)
     return Answers(str(spec.made_by), held, report(spec, dtensor.device_mesh, dist.get_rank()), tuple(buffers))
+
+
+def used(spec: Spec, device: str) -> Buffer | None:
+    """Make the parameter, and record what this rank's forward pass sees of it.
+
+    Args:
+        spec: of a parameter that FSDP2 makes.
+        device: "cpu" or "cuda".
+
+    Returns:
+        What FSDP2's `unshard()` leaves on this rank; None where it is not in the mesh.
+    """
+    device_mesh = _device_mesh(spec.mesh, device, dist.group.WORLD)
+    if dist.get_rank() not in spec.mesh.ranks:
+        return None
+    marks = Marks.of(spec)
+    return marks.read(use(spec, marks.tensor(device), device_mesh))
 
 
 def torch_run(spec: Spec, device: str, target: Spec | None) -> TorchRun | None:

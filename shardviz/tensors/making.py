@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Replicate, distribute_module, distribute_tensor
 from torch.distributed.tensor import Shard as TorchShard
 from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 from torch.distributed.tensor.placement_types import Placement as TorchPlacement
 
 from shardviz.core.errors import TorchError
+from shardviz.core.forward import data_dims
 from shardviz.core.layout import Layout, layout
 from shardviz.core.mesh import Mesh
 from shardviz.core.order import cutting_order, split_factor
@@ -24,7 +25,7 @@ from shardviz.core.spec import Spec
 from shardviz.tensors.reported import mesh_of, torch_placements
 from shardviz.tensors.sharding import cut
 
-__all__ = ["choose_maker", "make"]
+__all__ = ["choose_maker", "make", "use"]
 
 
 def choose_maker(spec: Spec) -> str:
@@ -39,9 +40,9 @@ def choose_maker(spec: Spec) -> str:
         distribute_tensor
         from_local
     """
-    data_dims = _data_dims(spec)
-    if data_dims is not None:
-        model = spec.placements[data_dims:]
+    count = _data_dims(spec)
+    if count is not None:
+        model = spec.placements[count:]
         if model and all(isinstance(p, Shard | SpecReplicate) for p in model):
             return "fsdp2-over-tp"
         if len(model) <= 1:
@@ -71,7 +72,8 @@ def make(spec: Spec, values: torch.Tensor, device_mesh: DeviceMesh) -> DTensor:
     """
     match spec.made_by:
         case "fsdp2-over-tp" | "fsdp2":
-            made = _fully_sharded(spec, values, device_mesh)
+            made = _weight(_fully_sharded(spec, values, device_mesh))
+            assert isinstance(made, DTensor)
         case "distribute_tensor":
             made = distribute_tensor(values, device_mesh, torch_placements(spec))
         case "redistribute":
@@ -84,9 +86,27 @@ def make(spec: Spec, values: torch.Tensor, device_mesh: DeviceMesh) -> DTensor:
     return made
 
 
+def use(spec: Spec, values: torch.Tensor, device_mesh: DeviceMesh) -> torch.Tensor:
+    """What a rank's forward pass sees of a parameter; every rank of the mesh calls it at the same time.
+
+    Args:
+        spec: of a parameter that FSDP2 makes.
+        values: the whole tensor, the same on every rank.
+        device_mesh: torch's mesh of the same ranks.
+
+    Returns:
+        This rank's part after `unshard()`: the whole parameter where only FSDP2 cuts it.
+    """
+    module = _fully_sharded(spec, values, device_mesh)
+    assert isinstance(module, FSDPModule)
+    module.unshard()
+    seen = _weight(module)
+    return (seen.to_local() if isinstance(seen, DTensor) else seen).detach()
+
+
 def _data_dims(spec: Spec) -> int | None:
     """How many leading mesh dimensions FSDP2 would have made (1, or 2 with a replicating one); None where it would not."""
-    count = 2 if isinstance(spec.placements[0], SpecReplicate) and spec.mesh.ndim > 1 else 1
+    count = data_dims(spec)
     cut, model = spec.placements[count - 1], spec.placements[count:]
     if not isinstance(cut, Shard | StridedShard) or len(model) > 2 or any(isinstance(p, Partial) for p in model):
         return None
@@ -137,7 +157,7 @@ class _Cut(ParallelStyle):
         return distribute_module(module, device_mesh, partition)
 
 
-def _fully_sharded(spec: Spec, values: torch.Tensor, device_mesh: DeviceMesh) -> DTensor:
+def _fully_sharded(spec: Spec, values: torch.Tensor, device_mesh: DeviceMesh) -> nn.Module:
     count = _data_dims(spec)
     assert count is not None, "choose_maker chose FSDP2"
     model_names, placements = spec.mesh.names[count:], torch_placements(spec)[count:]
@@ -151,9 +171,11 @@ def _fully_sharded(spec: Spec, values: torch.Tensor, device_mesh: DeviceMesh) ->
         module = _Weight(_from_local(layout(packed), values, mesh_of(device_mesh, model_names)))
     dim = spec.placements[count - 1].dim  # type: ignore[union-attr]
     fully_shard(module, mesh=mesh_of(device_mesh, spec.mesh.names[:count]), shard_placement_fn=lambda _: TorchShard(dim))
-    weight = module.weight
-    assert isinstance(weight, DTensor)
-    return weight
+    return module
+
+
+def _weight(module: nn.Module) -> torch.Tensor:
+    return module.get_parameter("weight")
 
 
 def _from_local(pieces: Layout, values: torch.Tensor, device_mesh: DeviceMesh) -> DTensor:

@@ -69,6 +69,14 @@ def test_the_wrong_report_of_torch_is_said_rank_by_rank():
     ]
 
 
+def test_what_the_forward_pass_sees_is_compared_with_what_it_should_see():
+    seen = [Buffer((((0, 5),),), (5,)), Buffer((((5, 9),),), (4,))] * 4  # tp=0 uses rows 0-4, tp=1 rows 5-8
+    assert disagreements(recorded(used=tuple(seen)), layout(NINE)) == ()
+    shifted = (*seen[:7], Buffer((((5, 8), (-1, 0)),), (4,)))
+    found = disagreements(recorded(used=shifted), layout(NINE))
+    assert [d.sentence for d in found] == ["rank 7 has 5-8 by arithmetic; 5-7 # by the forward pass"]
+
+
 def test_a_wrong_reconstruction_by_torch_is_a_disagreement():
     torch = recorded()
     torch = replace(torch, steps=torch.steps[:-1], method="full_tensor")

@@ -35,7 +35,8 @@ def test_a_recorded_trace_is_read_back_equal():
     odd = Buffer((), (3,), cells=((0, 2), (-2, -1)), pending=(0,))
     step = Step("all-gather", "collective", "…", (odd, odd), ((0, 1),), (8, 8), 0, 0)
     torch = Trace(spec, source, "full_tensor", (step,), end="rank 1 died")
-    trace = Trace(spec, source, "exact", (step,), (Report(0, (2,), (0,)), Report(1, error="AssertionError")), torch)
+    reports = (Report(0, (2,), (0,)), Report(1, error="AssertionError"))
+    trace = Trace(spec, source, "exact", (step,), reports, torch, used=(odd, odd))
     back = from_json(to_json(trace))
     assert back == trace
     assert back.torch == torch
@@ -107,6 +108,7 @@ def first_step(**fields):
     [
         (story(spec="[5] on dp=2: X"), "'X' at position 13"),
         (story(spec="[5] on dp=2: S(0)"), "step 'local shards' has 4 buffers for 2 ranks"),
+        (story(used=first_step()[0]["buffers"][:3]), "what is used has 3 buffers for 4 ranks"),
         (story(steps=[]), "it has no steps"),
         (story(steps=first_step(kind="magic")), "kind"),
         (story(steps=first_step(kind="collective", bytes=[8])), "step 'local shards' has 1 byte counts for 4 ranks"),

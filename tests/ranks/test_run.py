@@ -44,6 +44,7 @@ def test_everything_agrees(eight_ranks, text):
     assert trace.holds(layout(trace.spec))
     assert trace.right
     assert trace.torch.right
+    assert len(trace.used) == (trace.spec.mesh.size if trace.spec.made_by in ("fsdp2", "fsdp2-over-tp") else 0)
     assert not disagreements(trace, layout(trace.spec))
     assert not compare(unshuffle(trace.spec), trace)
     assert [step.bytes for step in trace.steps] == [step.bytes for step in unshuffle(trace.spec).steps]
