@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 from shardviz.ranks.cluster import Ranks
+from tests import leftovers
 
 settings.register_profile("here", max_examples=300, deadline=None)
 settings.register_profile("ci", max_examples=300, deadline=None, derandomize=True, print_blob=True)
@@ -14,6 +15,17 @@ settings.register_profile("thorough", max_examples=3000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "here"))
 
 COUNTS = pytest.StashKey[list[str]]()
+
+
+RUN = leftovers.mark()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """Nothing that the tests started may outlive them."""
+    if left := leftovers.left_behind(RUN):
+        session.config.stash.setdefault(COUNTS, []).extend(f"left behind: {line}" for line in left)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture

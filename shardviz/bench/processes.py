@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["children", "living", "proportional_memory"]
+__all__ = ["children", "command_line", "living", "proportional_memory"]
 
 
 def children(pid: int) -> list[int]:
@@ -18,6 +18,14 @@ def children(pid: int) -> list[int]:
     for parent in found:
         found += [child for child, its in parents.items() if its == parent]
     return found[1:]
+
+
+def command_line(pid: int) -> str:
+    """A process's command line, its parts separated by spaces; "" where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
 
 
 def living(pids: list[int]) -> list[int]:

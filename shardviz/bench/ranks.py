@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from shardviz.bench.measure import Measurement
-from shardviz.bench.processes import children, living, proportional_memory
+from shardviz.bench.processes import children, command_line, living, proportional_memory
 from shardviz.bench.programs import SPEC, break_down
 from shardviz.core.errors import RanksError
 from shardviz.ranks.cluster import Ranks
@@ -93,8 +93,13 @@ def _faults() -> Iterator[Measurement]:
             "control is back after an interrupt", _until_told(ranks, "stall", ranks.timeout) - PATIENCE, "seconds", 5
         )
         ranks.run(SPEC)
+        threading.Timer(PATIENCE, _kill_controller).start()
+        lost = _until_told(ranks, "stall", ranks.timeout) - PATIENCE
+        yield _at_most("the controller is killed", lost, "seconds", 20)
+        ranks.run(SPEC)
         own = children(os.getpid())
         yield _at_most("all gone when stopped while blocked", _stop_blocked(ranks, own), "seconds", 5)
+    yield _at_most("a start that has nowhere to write", _nowhere_to_write(), "seconds", 20)
     yield _at_most("nothing left of a killed kernel", _killed_kernel(), "seconds", 10)
 
 
@@ -108,6 +113,24 @@ def _until_told(ranks: Ranks, how: str, timeout: float) -> float:
         ranks.apply(break_down, how, 1, timeout=timeout)
         raise AssertionError(f"a call that {how}s went well")
     return time.perf_counter() - began
+
+
+def _kill_controller() -> None:
+    for pid in children(os.getpid()):
+        if "shardviz.ranks.controller" in command_line(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _nowhere_to_write() -> float:
+    before, tempfile.tempdir = tempfile.tempdir, os.path.join(tempfile.gettempdir(), "missing", "folder")
+    try:
+        began = time.perf_counter()
+        with suppress(RanksError):
+            Ranks(N).start()
+            raise AssertionError("ranks started without a place for their files")
+        return time.perf_counter() - began
+    finally:
+        tempfile.tempdir = before
 
 
 def _stop_blocked(ranks: Ranks, pids: list[int]) -> float:
