@@ -25,7 +25,7 @@ FLOORS = {
     "ranks": 2,
     "record": 2,
     "checks": 3,
-    "bench": 3,
+    "bench": 4,
     "widgets": 4,
     "lessons": 4,
     "cli": 4,

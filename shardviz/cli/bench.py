@@ -51,6 +51,15 @@ def checkpoint_command(as_json: bool) -> None:
     show(bench_checkpoint(), as_json)
 
 
+@bench.command("draw")
+@_json
+def draw_command(as_json: bool) -> None:
+    """Pictures against an artist per cell, the steps of a slider, the size of a page, and memory."""
+    from shardviz.bench.draw import bench_draw
+
+    show(bench_draw(), as_json)
+
+
 @bench.command("ranks")
 @click.option("--faults", is_flag=True, help="Also make ranks raise, die and hang, and time until that is told.")
 @_json
