@@ -127,8 +127,8 @@ def _growth() -> float:
         gc.collect()
         return _resident()
 
-    before = redraw(2 * REDRAWS)
-    return redraw(REDRAWS) - before
+    _, before, after = (redraw(REDRAWS) for _ in range(3))
+    return after - before
 
 
 def _resident() -> float:
