@@ -117,7 +117,7 @@ def nothing(x: float, y: float, height: float) -> list[Mark]:
     y += (height - tall) / 2
     width = text_width("nothing", SMALL) + 14
     return [
-        Box(x, y, width, tall, stroke="faint", dashed=True),
+        Box(x, y, width, tall, fill="surface", stroke="faint", dashed=True),
         Text(x + width / 2, y + tall / 2 + SMALL * 0.36, "nothing", SMALL, "muted", "middle"),
     ]
 
