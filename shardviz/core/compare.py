@@ -29,11 +29,19 @@ class Difference:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What differs between two answers; false when nothing does."""
+    """What differs between two answers; false when nothing does.
+
+    Attributes:
+        first: the name of one answer.
+        second: the name of the other.
+        differences: rank by rank, of stories step by step.
+        answers: the two.
+    """
 
     first: str
     second: str
     differences: tuple[Difference, ...]
+    answers: tuple[Layout | Trace, Layout | Trace]
 
     def __bool__(self) -> bool:
         return bool(self.differences)
@@ -78,7 +86,7 @@ def compare(first: Layout | Trace, second: Layout | Trace) -> Comparison:
         found = list(_stories(first, second, names))
     else:
         found = list(_buffers(first.spec.mesh.ranks, _held(first), _held(second), names))
-    return Comparison(*names, tuple(found))
+    return Comparison(*names, tuple(found), (first, second))
 
 
 def disagreements(trace: Trace, predicted: Layout) -> tuple[Difference, ...]:

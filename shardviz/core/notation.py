@@ -13,6 +13,9 @@ from shardviz.core.placements import Partial, Placement, Replicate, Shard, Strid
 __all__ = ["OrderedPlacement", "encode_order", "read_placements", "read_spec"]
 
 MOST_DIGITS = 100
+SHOWN = 200
+"""The most characters of a text that a message repeats."""
+
 EXAMPLE = "[5] on dp=2, tp=2: _S(0, 2), S(0)"
 _TOKEN = re.compile(r"\s*(?:(?P<number>-?\d+)|(?P<name>[^\W\d]\w*)|(?P<mark>[\[\](),:=-]))")
 _BRACKETS = {"(": ")", "[": "]"}
@@ -317,4 +320,9 @@ _PLACES = {
 
 def _error(why: str, text: str, position: int) -> NotationError:
     found = repr(text[position : position + 12]) if position < len(text) else "the end"
-    return NotationError(f"{why}; found {found} at position {position} of {text!r} (right would be: {EXAMPLE})", text, position)
+    shown = repr(text)
+    if len(text) > SHOWN:  # what stands around the position says enough
+        begin = max(0, min(position - SHOWN // 2, len(text) - SHOWN))
+        shown = f"{len(text):,} characters, around it {text[begin : begin + SHOWN]!r}"
+    why = why if len(why) <= 2 * SHOWN else f"{why[: 2 * SHOWN]} …"
+    return NotationError(f"{why}; found {found} at position {position} of {shown} (right would be: {EXAMPLE})", text, position)

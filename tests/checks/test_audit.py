@@ -317,6 +317,12 @@ def test_the_map_of_meshes():
         read_sweep("dp=4..1")
 
 
+def test_a_sweep_that_no_map_could_show_is_refused_at_once():
+    ranges = read_sweep("dp=1..999999999999, tp=1..8")
+    with pytest.raises(SpecError, match=r"a sweep over 7,999,999,999,992 meshes; a map shows at most 10,000"):
+        sweep(lambda mesh: [], ranges, audit_release.installed_release())
+
+
 @pytest.mark.parametrize(
     ("target", "more", "said"),
     [

@@ -189,3 +189,11 @@ def test_any_text_is_either_a_spec_or_refused(pieces):
         except SpecError:
             continue
         assert parse(str(spec)) == spec
+
+
+def test_a_message_about_a_long_text_stays_short():
+    with pytest.raises(NotationError) as refused:
+        parse("[5] on dp=2: S(0)" + " " * 100_000 + "?")
+    assert len(str(refused.value)) < 600
+    assert "at position 100017 of 100,018 characters, around it" in str(refused.value)
+    assert refused.value.text.endswith("?")

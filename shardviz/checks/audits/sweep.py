@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from shardviz.core.errors import SpecError
 from shardviz.core.spec import Spec
 
 __all__ = ["SIGNS", "Sweep", "read_sweep", "sweep"]
+
+MESHES = 10_000
+"""The most meshes of one map."""
 
 SIGNS: Mapping[str, str] = {
     "checkpoint-loses-elements": "L",
@@ -94,7 +98,7 @@ class Sweep:
         return {"torch": self.torch, "meshes": meshes, "errors": self.errors}
 
 
-def read_sweep(text: str) -> dict[str, tuple[int, ...]]:
+def read_sweep(text: str) -> dict[str, Sequence[int]]:
     """Ranges by mesh dimension: `"dp=1..16, tp=1..8"`, or lists `"tp=2|4|8"`, or single sizes.
 
     Raises:
@@ -102,19 +106,20 @@ def read_sweep(text: str) -> dict[str, tuple[int, ...]]:
 
     Example:
         >>> read_sweep("dp=1..3, tp=2|4")
-        {'dp': (1, 2, 3), 'tp': (2, 4)}
+        {'dp': range(1, 4), 'tp': (2, 4)}
     """
-    found: dict[str, tuple[int, ...]] = {}
+    found: dict[str, Sequence[int]] = {}
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\w+)\s*=\s*(?:(\d+)\.\.(\d+)|(\d+(?:\|\d+)*))\s*", part)
-        sizes: Iterable[int] = ()
-        if match:
-            sizes = range(int(match[2]), int(match[3]) + 1) if match[2] else map(int, match[4].split("|"))
-        found_sizes = tuple(sizes)
-        if not match or not found_sizes or min(found_sizes) < 1:
+        match = re.fullmatch(r"\s*(\w+)\s*=\s*(?:(\d{1,12})\.\.(\d{1,12})|(\d{1,12}(?:\|\d{1,12})*))\s*", part)
+        sizes = _sizes(match) if match else ()
+        if not match or not sizes or (sizes[0] if isinstance(sizes, range) else min(sizes)) < 1:
             raise SpecError(f"the sweep {text!r}: {part.strip()!r} is no range of sizes; right would be 'dp=1..16, tp=1..8'")
-        found[match[1]] = found_sizes
+        found[match[1]] = sizes
     return found
+
+
+def _sizes(match: re.Match[str]) -> Sequence[int]:
+    return range(int(match[2]), int(match[3]) + 1) if match[2] else tuple(map(int, match[4].split("|")))
 
 
 def sweep(specs: Callable[[Mapping[str, int]], Iterable[Spec]], ranges: Mapping[str, Sequence[int]], release: Release) -> Sweep:
@@ -124,7 +129,14 @@ def sweep(specs: Callable[[Mapping[str, int]], Iterable[Spec]], ranges: Mapping[
         specs: what there is to audit on a mesh of given sizes.
         ranges: sizes by mesh dimension.
         release: how torch reports.
+
+    Raises:
+        SpecError: these are more meshes than a map can show.
     """
+    count = math.prod(map(len, ranges.values()))
+    if count > MESHES:
+        hint = "narrow the ranges, or list sizes (tp=2|4|8)"
+        raise SpecError(f"a sweep over {count:,} meshes; a map shows at most {MESHES:,}: {hint}")
     names, sizes = tuple(ranges), tuple(tuple(one) for one in ranges.values())
     kinds = {}
     for place in product(*sizes):
