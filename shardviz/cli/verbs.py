@@ -14,6 +14,7 @@ from shardviz import __version__
 from shardviz.cli.audit import audit_command
 from shardviz.cli.bench import bench
 from shardviz.cli.checkpoint import checkpoint_command
+from shardviz.cli.lessons import lessons_command
 from shardviz.cli.museum import museum_command
 from shardviz.core.compare import disagreements
 from shardviz.core.errors import FileError, RanksError, RequestError, ShardvizError
@@ -176,6 +177,7 @@ def lab_command(arguments: tuple[str, ...]) -> None:
 cli.add_command(audit_command)
 cli.add_command(bench)
 cli.add_command(checkpoint_command)
+cli.add_command(lessons_command)
 cli.add_command(museum_command)
 
 
