@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from shardviz.core.compare import Comparison
 from shardviz.core.layout import Layout, layout
 from shardviz.core.recording import Recording
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer, Report, Source, Trace, start
+from shardviz.picture.compared import draw_comparison
 from shardviz.picture.facts import coordinate_text, drawn_dims, owners
 from shardviz.picture.picture import Frame, Picture, Table
 from shardviz.picture.recording_facts import Totals, recording_table, recording_title
@@ -19,6 +21,7 @@ from shardviz.picture.scene_layout import Facts, lanes_scene, layout_title
 from shardviz.picture.scene_overview import overview_scene
 from shardviz.picture.scene_recording import recording_scene
 from shardviz.picture.scene_story import frame_scenes, strip_scene, title
+from shardviz.picture.story_plan import story_view
 from shardviz.picture.words import RANKS, buffer_words, held_words, layout_words, number, sent_text, trace_words
 
 __all__ = ["draw", "draw_held", "draw_layout"]
@@ -27,17 +30,19 @@ LANES = 32
 """The most ranks that have a lane or a card of their own; more of them get an overview."""
 
 
-def draw(what: Layout | Trace | Recording | Spec | Any, *, step: int | None = None) -> Picture:
-    """Draw a layout, a story, or the collectives of a recorded program.
+def draw(what: Layout | Trace | Comparison | Recording | Spec | Any, *, step: int | None = None) -> Picture:
+    """Draw a layout, a story, two answers that were compared, or the collectives of a recorded program.
 
     Args:
-        what: a layout, a trace or a recording; or a spec, or a live DTensor, whose predicted layout is drawn.
+        what: a layout, a trace, a comparison or a recording; or a spec, or a live DTensor, whose predicted layout is drawn.
         step: of a story, one step's number from 0; every step then gives a picture of the same size.
 
     Raises:
         IndexError: the story has no such step.
         SpecError: `what` is none of these.
     """
+    if isinstance(what, Comparison):
+        return draw_comparison(what)
     if isinstance(what, Recording):
         totals = Totals.of(what)
         return Picture(recording_scene(what, totals), recording_title(what), what.text, recording_table(what, totals))
@@ -49,13 +54,15 @@ def draw(what: Layout | Trace | Recording | Spec | Any, *, step: int | None = No
     if step is None:
         scenes = frame_scenes(what, range(len(what.steps)), bare=True)
         frames = tuple(Frame(scene, now.name, now.sentence) for scene, now in zip(scenes, what.steps, strict=True))
-        return Picture(strip_scene(what), title(what), trace_words(what), _story_table(what), frames, what.spec.shape)
+        dims = _dims(story_view(what))
+        return Picture(strip_scene(what), title(what), trace_words(what), _story_table(what), frames, what.spec.shape, dims)
     now = what.steps[step]
     place = range(len(what.steps))[step]
     text = [f"{what.spec}: {what.source.text}", f"{place + 1}. {now.name} ({sent_text(now)}): {now.sentence}"]
     text += held_words(what.spec, now.buffers)
     (scene,) = frame_scenes(what, [place])
-    return Picture(scene, f"{place + 1} · {now.name}", "\n".join(text), _story_table(what), (), what.spec.shape)
+    name, dims = f"{place + 1} · {now.name}", _dims(story_view(what))
+    return Picture(scene, name, "\n".join(text), _story_table(what), (), what.spec.shape, dims)
 
 
 def draw_layout(
@@ -86,18 +93,25 @@ def _facts(spec: Spec, buffers: tuple[Buffer, ...], source: Source, reports: tup
 
 
 def _layout_picture(facts: Facts, text: str) -> Picture:
-    return Picture(_layout_scene(facts), layout_title(facts), text, _layout_table(facts), (), facts.spec.shape)
+    scene, dims = _layout_scene(facts)
+    return Picture(scene, layout_title(facts), text, _layout_table(facts), (), facts.spec.shape, dims)
 
 
-def _layout_scene(facts: Facts) -> Scene:
+def _layout_scene(facts: Facts) -> tuple[Scene, tuple[int, ...]]:
+    """The scene, and the dimensions that are drawn."""
     dims = drawn_dims(facts.spec, facts.buffers)
     ranks, ndim = len(facts.buffers), facts.spec.ndim
     if ranks > LANES:
-        return overview_scene(facts, View.of(facts.spec, facts.owned, dims))
+        return overview_scene(facts, View.of(facts.spec, facts.owned, dims)), dims
     uncut = not any(facts.spec.cuts(dim) for dim in range(ndim))
     if ndim < 2 or (ndim == 2 and len(dims) == 1 and not uncut):
-        return lanes_scene(facts, View.of(facts.spec, facts.owned, dims))
-    return cards_scene(facts, View.of(facts.spec, facts.owned, facet_dims(facts, dims)))
+        return lanes_scene(facts, View.of(facts.spec, facts.owned, dims)), dims
+    dims = facet_dims(facts, dims)
+    return cards_scene(facts, View.of(facts.spec, facts.owned, dims)), dims
+
+
+def _dims(view: View) -> tuple[int, ...]:
+    return (*view.rows, *view.cols)
 
 
 def _layout_table(facts: Facts) -> Table:

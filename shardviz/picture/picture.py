@@ -49,6 +49,7 @@ class Picture:
         table: the same facts rank by rank.
         frames: of a story, one frame per step.
         shape: the tensor's shape; with it a page names the element under the pointer.
+        dims: the tensor dimensions that the spans of its cells are about, in their order.
     """
 
     scene: Scene
@@ -57,6 +58,7 @@ class Picture:
     table: Table = field(repr=False)
     frames: tuple[Frame, ...] = field(default=(), repr=False)
     shape: tuple[int, ...] = ()
+    dims: tuple[int, ...] = ()
 
     @property
     def has_elements(self) -> bool:
@@ -100,6 +102,23 @@ class Picture:
 
         return make_gif(self.frames, self.text.splitlines()[0])
 
+    def content(self, name: str) -> bytes:
+        """What a file of this name would hold.
+
+        Raises:
+            FileError: the ending of the name says nothing that a picture can be saved as.
+        """
+        writers: dict[str, Callable[[], bytes]] = {
+            ".svg": lambda: self.svg().encode(),
+            ".png": self.png,
+            ".html": lambda: self.html().encode(),
+            ".gif": self.gif,
+        }
+        suffix = Path(name).suffix
+        if suffix not in writers:
+            raise FileError(f"{name!r}: a picture is saved as {', '.join(writers)}, by the ending of the name")
+        return writers[suffix]()
+
     def save(self, path: str | Path) -> Path:
         """Write the picture; the name's ending says how.
 
@@ -110,15 +129,7 @@ class Picture:
             FileError: another ending, or the file cannot be written.
         """
         target = Path(path)
-        writers: dict[str, Callable[[], bytes]] = {
-            ".svg": lambda: self.svg().encode(),
-            ".png": self.png,
-            ".html": lambda: self.html().encode(),
-            ".gif": self.gif,
-        }
-        if target.suffix not in writers:
-            raise FileError(f"{target.name!r}: a picture is saved as {', '.join(writers)}, by the ending of the name")
-        content = writers[target.suffix]()
+        content = self.content(target.name)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
@@ -126,16 +137,19 @@ class Picture:
             raise FileError(f"the picture cannot be written to {target}: {error.strerror}") from error
         return target
 
-    def markup(self) -> str:
+    def markup(self, followed: bool = False) -> str:
         """The picture as an HTML fragment with its alternative text: SVG while it is small, an image otherwise.
 
         SVG follows a dark notebook; elsewhere it takes the colours of the CSS variables `--shardviz-ink`, `--shardviz-surface`
         and so on where they are set.
+
+        Args:
+            followed: every cell of SVG tells which elements it shows, for a page that follows them.
         """
         if len(self.scene.cells) <= FEW:
             from shardviz.picture.svg import write_svg
 
-            return write_svg(self.scene, self.alt, ADAPTIVE, DARK_NOTEBOOK)
+            return write_svg(self.scene, self.alt, ADAPTIVE, DARK_NOTEBOOK, self.dims if followed else None)
         data = base64.b64encode(self.png()).decode()
         size = f'width="{round(self.scene.width)}" height="{round(self.scene.height)}"'
         return f'<img alt="{escape(self.alt)}" {size} src="data:image/png;base64,{data}">'

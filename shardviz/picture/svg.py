@@ -14,7 +14,7 @@ __all__ = ["FONT", "arrow_head", "write_svg"]
 FONT = "DejaVu Sans, Verdana, Helvetica Neue, Arial, sans-serif"
 
 
-def write_svg(scene: Scene, label: str, theme: Theme = LIGHT, style: str = "") -> str:
+def write_svg(scene: Scene, label: str, theme: Theme = LIGHT, style: str = "", dims: tuple[int, ...] | None = None) -> str:
     """The scene as one SVG document on a ground of its own.
 
     Args:
@@ -22,16 +22,18 @@ def write_svg(scene: Scene, label: str, theme: Theme = LIGHT, style: str = "") -
         label: what the picture says, for those who do not see it.
         theme: colours.
         style: a style sheet that goes with the theme.
+        dims: the tensor dimensions that the cells' spans are about; every cell then tells its span, for a page that follows.
     """
     width, height = _number(scene.width), _number(scene.height)
-    body = "\n".join(part for mark in scene.marks for part in _mark(mark, theme))
+    body = "\n".join(part for mark in scene.marks for part in _mark(mark, theme, dims is not None))
     # Pictures stand side by side in one document, where a name counts once: each has a name of its own for its hatching.
     hatch = f"shardviz-padding-{crc32(body.encode()):08x}"
     body = body.replace("url(#shardviz-padding)", f"url(#{hatch})")
     rules = f"<style>{style}</style>" if style else ""
+    told = "" if dims is None else f' data-dims="{" ".join(map(str, dims))}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        f'role="img" aria-label="{escape(label)}" font-family="{FONT}">\n'
+        f'role="img" aria-label="{escape(label)}" font-family="{FONT}"{told}>\n'
         f'{rules}<defs><pattern id="{hatch}" width="5" height="5" patternUnits="userSpaceOnUse" '
         f'patternTransform="rotate(45)"><path d="M0 0V5" stroke="{theme.muted}" stroke-width="1.6"/></pattern></defs>\n'
         f'<rect width="{width}" height="{height}" rx="8" fill="{theme.surface}"/>\n{body}\n</svg>\n'
@@ -48,8 +50,10 @@ def arrow_head(line: Line) -> tuple[tuple[float, float], ...]:
     return (x1, y1), (bx - uy * half, by + ux * half), (bx + uy * half, by - ux * half)
 
 
-def _mark(mark: Mark, theme: Theme) -> Iterator[str]:
+def _mark(mark: Mark, theme: Theme, spans: bool) -> Iterator[str]:
     match mark:
+        case Cell(span=span) if spans and span:
+            yield f'<g data-span="{" ".join(map(str, span))}">{"".join(_cell(mark, theme))}</g>'
         case Cell():
             yield from _cell(mark, theme)
         case Text():

@@ -1,55 +1,53 @@
-"""The controls of the explorer: a view in the browser of the explorer's state."""
+"""The question of the explorer: the line, the fields, the examples, and what is chosen about it; a view of its state."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import anywidget
-from traitlets import Bool, Dict, Float, List, Unicode
+from traitlets import Bool, Dict, List, Unicode
 
 from shardviz.core.layout import READINGS
+from shardviz.core.unshuffle import METHODS
+from shardviz.widgets.assets import STYLE, script
 
 __all__ = ["Controls"]
 
-HERE = Path(__file__).parent
-
 
 class Controls(anywidget.AnyWidget):
-    """Fields and buttons; it sends `{"do": "run" | "stop" | "add" | "remove" | "dismiss"}` when a button is pressed.
+    """Fields; it sends `{"do": "add" | "remove" | "example"}` when one of those is asked for.
 
     Attributes (those that are not in `ExplorerState`):
         readings: the readings to choose from.
-        stories: the stories to choose from; a choice is shown where there are two.
+        methods: of the unshuffle, where that is predicted.
+        predicting: whether the story is a predicted unshuffle, so that there is a method to choose.
+        examples: groups of examples: a name, and a key with a label for each.
+        example: the key of the example that is shown, or "".
         suggestions: placements to choose from.
         size: the number of ranks of the mesh, in words.
         note: where the readings differ.
-        source: where what is shown comes from.
-        hint: what the answer that was chosen needs first, or "".
-        verdict: the outcome of a run in a sentence; "" where none is shown.
+        verdict: how it came out, in a sentence; "" where there is nothing to say.
+        wrong: whether that tells of something wrong.
         differences: a sentence per disagreement.
     """
 
-    _esm = HERE / "controls.js"
-    _css = HERE / "explorer.css"
+    _esm = script("controls.js")
+    _css = STYLE
 
     notation = Unicode().tag(sync=True)
     shape = Unicode().tag(sync=True)
     rows = List(Dict()).tag(sync=True)
     errors = Dict().tag(sync=True)
     reading = Unicode().tag(sync=True)
-    answer = Unicode().tag(sync=True)
-    story = Unicode().tag(sync=True)
-    busy = Bool().tag(sync=True)
-    progress = Unicode().tag(sync=True)
-    fraction = Float().tag(sync=True)
-    failure = Unicode().tag(sync=True)
+    method = Unicode().tag(sync=True)
+    to = Unicode().tag(sync=True)
 
     readings = List(Unicode(), ["auto", *READINGS]).tag(sync=True)
-    stories = List(Unicode()).tag(sync=True)
+    methods = List(Unicode(), list(METHODS)).tag(sync=True)
+    predicting = Bool(True).tag(sync=True)
+    examples = List().tag(sync=True)
+    example = Unicode().tag(sync=True)
     suggestions = List(Unicode()).tag(sync=True)
     size = Unicode().tag(sync=True)
     note = Unicode().tag(sync=True)
-    source = Unicode().tag(sync=True)
-    hint = Unicode().tag(sync=True)
     verdict = Unicode().tag(sync=True)
+    wrong = Bool(False).tag(sync=True)
     differences = List(Unicode()).tag(sync=True)

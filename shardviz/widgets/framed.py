@@ -22,5 +22,5 @@ def framed(picture: Picture, name: str) -> str:
     reach = f' tabindex="0" role="group" aria-label="{name}"' if high > TALLEST else ""
     return (
         f'<div class="sv-pane"{reach}><div class="sv-picture" style="max-width:{wide}px;'
-        f'min-width:{round(LEAST_SCALE * wide)}px;aspect-ratio:{wide}/{high}">{picture.markup()}</div></div>'
+        f'min-width:{round(LEAST_SCALE * wide)}px;aspect-ratio:{wide}/{high}">{picture.markup(followed=True)}</div></div>'
     )

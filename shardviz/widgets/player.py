@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -11,11 +10,11 @@ from traitlets import Dict, Int, List, Unicode, observe
 
 from shardviz.core.trace import Trace
 from shardviz.picture import draw
+from shardviz.widgets.assets import STYLE, script
 from shardviz.widgets.framed import framed
 
 __all__ = ["Player"]
 
-HERE = Path(__file__).parent
 BUDGET_SECONDS = 0.1
 
 
@@ -36,8 +35,8 @@ class Player(anywidget.AnyWidget):
         step: number of the step that is shown, from 0.
     """
 
-    _esm = HERE / "player.js"
-    _css = HERE / "explorer.css"
+    _esm = script("player.js")
+    _css = STYLE
 
     heading = Unicode().tag(sync=True)
     names = List(Unicode()).tag(sync=True)

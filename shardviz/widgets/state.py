@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from traitlets import Bool, Dict, Enum, Float, HasTraits, Instance, Int, List, Unicode, observe
@@ -12,11 +14,28 @@ from shardviz.core.errors import SpecError
 from shardviz.core.layout import READINGS
 from shardviz.core.readings import differing_readings
 from shardviz.core.spec import Spec, parse
+from shardviz.core.unshuffle import METHODS
 from shardviz.widgets.fields import fields_of, new_row, read_fields
 
-__all__ = ["ExplorerState", "readings_note"]
+__all__ = ["CHOICES", "Choice", "ExplorerState", "readings_note"]
 
 MOST_NOTE = 200
+
+CHOICES = ("reading", "answer", "story", "method", "to", "follow")
+"""What a person chooses besides the question; the names are the same in the state and in `Choice`."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A question with everything that was chosen about it: what undo goes back to, and a line of Python restores."""
+
+    spec: Spec
+    reading: str = "auto"
+    answer: str = "predicted"
+    story: str = "shardviz"
+    method: str = "exact"
+    to: str = ""
+    follow: str = ""
 
 
 class ExplorerState(HasTraits):
@@ -34,6 +53,9 @@ class ExplorerState(HasTraits):
         reading: "auto", or one of the readings.
         answer: "predicted" or "real".
         story: whose reconstruction is told: "shardviz", or "torch" (its `full_tensor()`, of a real run).
+        method: how a predicted reconstruction is done, one of `core.unshuffle.METHODS`.
+        to: placements that the story leads to, as text; "" for the whole tensor on every rank.
+        follow: the global index of the element that is lit everywhere, as text, or "".
         step: number of the story's step that is shown, from 0.
         busy: whether real ranks are at work.
         progress: what they are doing, or what became of it.
@@ -49,6 +71,9 @@ class ExplorerState(HasTraits):
     reading = Enum(("auto", *READINGS), "auto")
     answer = Enum(("predicted", "real"), "predicted")
     story = Enum(("shardviz", "torch"), "shardviz")
+    method = Enum(METHODS, "exact")
+    to = Unicode()
+    follow = Unicode()
     step = Int(0)
     busy = Bool(False)
     progress = Unicode()
@@ -59,6 +84,37 @@ class ExplorerState(HasTraits):
         self._writing = False
         super().__init__(**traits)
         self.accept(spec)
+
+    @property
+    def choice(self) -> Choice:
+        """The question and what was chosen."""
+        return Choice(self.spec, *(getattr(self, name) for name in CHOICES))
+
+    def restore(self, choice: Choice) -> None:
+        """Ask and choose all of it again; who observes is told when everything is set."""
+        with self.hold_trait_notifications():
+            self.accept(choice.spec)
+            for name in CHOICES:
+                setattr(self, name, getattr(choice, name))
+
+    def link(self) -> str:
+        """One line of Python that opens an explorer on the same view.
+
+        Example:
+            >>> state = ExplorerState(parse("[5] on dp=2, tp=2: _S(0, 2), S(0)"), follow="3", step=4)
+            >>> print(state.link())
+            sv.explore("[5] on dp=2, tp=2: _S(0, 2), S(0)", follow="3", step=4)
+        """
+        given = "".join(f", {name}={json.dumps(value)}" for name, value in self.chosen().items() if name != "step")
+        return f'sv.explore("{self.spec}"{given}{f", step={self.step}" if self.step else ""})'
+
+    def chosen(self) -> dict[str, str]:
+        """What differs from what an explorer begins with, by the names of the arguments of `explore`."""
+        plain = Choice(self.spec)
+        found = {name: getattr(self, name) for name in CHOICES if getattr(self, name) != getattr(plain, name)}
+        found.pop("story", None)  # of a real run, which nothing restores
+        found.pop("answer", None)
+        return found | ({"step": str(self.step)} if self.step else {})
 
     def accept(self, spec: Spec) -> None:
         """Ask another question: every field shows it."""

@@ -5,6 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from .conftest import open_notebook
+
 pytestmark = [pytest.mark.browser, pytest.mark.ranks, pytest.mark.timeout(240)]
 
 LOAD_MS, RUN_MS, SOON_MS = 60_000, 90_000, 10_000
@@ -17,15 +19,7 @@ def page(lab, browser):
     """The notebook after Run All; what the page itself reports as errors fails the tests."""
     page = browser.new_page(viewport={"width": 1500, "height": 1150})
     page.set_default_timeout(SOON_MS)
-    page.goto(f"{lab.url}lab/tree/01-start-here.ipynb?reset", timeout=LOAD_MS)
-    status = page.locator(".jp-Notebook-ExecutionIndicator")
-    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=LOAD_MS)  # the indicator says so before there is a kernel
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    expect(status).to_have_attribute("data-status", "busy", timeout=LOAD_MS)
-    expect(status).to_have_attribute("data-status", "idle", timeout=RUN_MS)
-    page.locator(".jp-WindowedPanel-outer").evaluate("panel => panel.scrollTo(0, 0)")  # it went down to the last cell
-    page.wait_for_selector(".shardviz-explorer .sv-frame svg")
+    open_notebook(page, lab, "01-start-here.ipynb", LOAD_MS, RUN_MS)
     yield page
     page.close()
 
@@ -95,7 +89,7 @@ def test_the_story_plays_and_pauses(explorer):
 def test_a_burst_of_keys_ends_on_the_right_frame(page, explorer):
     explorer.get_by_label("Step of the story").focus()
     page.keyboard.press("Home")
-    for key in ["ArrowRight"] * 20 + ["ArrowLeft"] * 3:
+    for key in ["ArrowRight"] * 24 + ["ArrowLeft"] * 6 + ["ArrowRight"] * 3:  # 7 is the last one
         page.keyboard.press(key)
     wait_for_step(explorer, 4)
     assert "5. pad over dp" in picture(explorer)

@@ -2,48 +2,17 @@
 
 import re
 import time
-from dataclasses import replace
 
+import anywidget
 import ipywidgets
 import pytest
 
 import shardviz as sv
 from shardviz.core.errors import RankFailure
-from shardviz.core.trace import Report, Source
-from shardviz.core.unshuffle import unshuffle
-from shardviz.widgets.controls import Controls
-from shardviz.widgets.explorer import Explorer
-from shardviz.widgets.player import Player
-from shardviz.widgets.runner import Runner
 
-FIVE = "[5] on dp=2, tp=2: _S(0, 2), S(0)"
-NINE = "[9] on dp=4, tp=2: _S(0, 2), S(0)"
+from .fakes import FIVE, NINE, explorer
+
 SECONDS = 60
-
-
-class FakeRunner(Runner):
-    """Ends every run at once, with what `answer` makes of the spec."""
-
-    def __init__(self, answer):
-        super().__init__(16)
-        self.answer = answer
-
-    def run(self, spec, progress, ended):
-        ended(self.answer(spec))
-
-
-def recorded(spec):
-    """A run as four gloo ranks might have recorded it, the report of the last rank wrong."""
-    source = Source("held", spec.mesh.size, "gloo", "2.13.0", ("cpu",) * spec.mesh.size, "fsdp2-over-tp")
-    story = replace(unshuffle(spec), source=source)
-    reports = [Report(held.rank, held.shape, held.offset) for held in sv.layout(spec)]
-    return replace(
-        story, reported=(*reports[:-1], replace(reports[-1], offset=(0,))), torch=replace(story, method="full_tensor")
-    )
-
-
-def explorer(answer=recorded, spec=FIVE):
-    return Explorer(sv.parse(spec), FakeRunner(answer))
 
 
 def words(markup):
@@ -71,7 +40,7 @@ def test_it_shows_who_holds_what_and_the_story():
     assert ex.player.names[-2:] == ["unpad", "unshuffle"]
     assert all(ex.player.frames), "a small story is all there before it is played"
     assert "rank 0: 0 1 3 2 4" in words(ex.player.frames[6])
-    assert ex.controls.source == "predicted, read as sharding-order"
+    assert ex.running.source == "predicted, read as sharding-order"
     assert ex.controls.size == "2 × 2 = 4 ranks"
 
 
@@ -115,18 +84,18 @@ def test_readings_that_differ_are_pointed_out():
     assert "rank 6 has nothing by sharding-order; 8 by left-to-right" in ex.controls.note
     ex.state.reading = "left-to-right"
     assert "rank 6 (3, 0): 8" in words(ex.picture.value)
-    assert ex.controls.source == "predicted, read as left-to-right"
+    assert ex.running.source == "predicted, read as left-to-right"
 
 
 def test_a_run_shows_held_against_reported():
     ex = explorer()
     ex.run()
     assert ex.state.answer == "real"
-    assert ex.controls.source == "held by 4 gloo ranks, torch 2.13.0, made by FSDP2 over TP"
+    assert ex.running.source == "held by 4 gloo ranks, torch 2.13.0, made by FSDP2 over TP"
     assert ex.controls.verdict == "1 disagreement"
     assert ex.controls.differences == ["rank 3 holds row 4; torch reports row 0"]
     assert "torch reports row 0" in words(ex.picture.value)
-    assert ex.controls.stories == ["shardviz", "torch"]
+    assert ex.running.stories == ["shardviz", "torch"]
     ex.state.story = "torch"
     assert ex.player.heading == "What torch's full_tensor() did"
     ex.state.answer = "predicted"
@@ -138,36 +107,36 @@ def test_recordings_are_kept_by_spec():
     ex = explorer()
     ex.run()
     ex.state.notation = NINE
-    assert ex.controls.source.startswith("predicted")
-    assert "Not run yet" in ex.controls.hint
+    assert ex.running.source.startswith("predicted")
+    assert "Not run yet" in ex.running.hint
     ex.state.notation = FIVE
-    assert ex.controls.source.startswith("held by 4")
-    assert ex.controls.hint == ""
+    assert ex.running.source.startswith("held by 4")
+    assert ex.running.hint == ""
 
 
 def test_a_run_that_fails_is_shown_and_can_be_dismissed():
     ex = explorer(lambda spec: RankFailure("Rank 2 died.", 2))
     before = ex.picture.value
-    ex.controls._handle_custom_msg({"do": "run"}, [])
-    assert ex.controls.failure == "Rank 2 died."
+    ex.running._handle_custom_msg({"do": "run"}, [])
+    assert ex.running.failure == "Rank 2 died."
     assert ex.picture.value == before
     assert not ex.state.busy
-    ex.controls._handle_custom_msg({"do": "dismiss"}, [])
-    assert ex.controls.failure == ""
+    ex.running._handle_custom_msg({"do": "dismiss"}, [])
+    assert ex.running.failure == ""
 
 
 def test_too_many_ranks_are_refused_in_place():
     ex = sv.explore("[64] on dp=8, tp=4: S(0), R")
     ex.run()
-    assert "needs 32 ranks" in ex.controls.failure
+    assert "needs 32 ranks" in ex.running.failure
     assert not ex.state.busy
 
 
 def test_exceptions_never_vanish(monkeypatch):
     ex = explorer()
-    monkeypatch.setattr("shardviz.widgets.explorer.draw", lambda *_: 1 / 0)
+    monkeypatch.setattr("shardviz.widgets.view.draw", lambda *_: 1 / 0)
     ex.state.notation = NINE
-    assert "ZeroDivisionError" in ex.controls.failure
+    assert "ZeroDivisionError" in ex.running.failure
 
 
 def test_buttons_send_what_they_do():
@@ -185,8 +154,8 @@ def parts(widget):
 
 def test_no_stock_slider_or_player_is_used():
     found = parts(explorer())
-    assert len(found) == 5
-    assert all(isinstance(part, Controls | Player | ipywidgets.Box | ipywidgets.HTML) for part in found)
+    assert len(found) == 13
+    assert all(isinstance(part, anywidget.AnyWidget | ipywidgets.Box | ipywidgets.HTML) for part in found)
 
 
 def test_a_large_story_is_drawn_where_it_is_looked_at():
@@ -212,13 +181,13 @@ def test_real_ranks_run_warm_and_end():
         ex.run()
         wait(lambda: not ex.state.busy)
         assert ex.state.failure == ""
-        assert ex.controls.source.startswith("held by 4 gloo ranks")
+        assert ex.running.source.startswith("held by 4 gloo ranks")
         assert ex.controls.differences == []
         assert ex.controls.verdict.startswith("All answers agree")
         ex.state.notation = "[6] on dp=3: S(0)"
         ex.run()
         wait(lambda: not ex.state.busy)
-        assert ex.controls.source.startswith("held by 3 gloo ranks"), ex.state.failure
+        assert ex.running.source.startswith("held by 3 gloo ranks"), ex.state.failure
         warm = ex.runner._ranks
         assert warm.n == 4
     finally:

@@ -1,10 +1,12 @@
 """The runner: ranks stay warm, grow when they must, and end."""
 
 import threading
+import time
 
 import pytest
 
 from shardviz.core.errors import RanksError, RequestError
+from shardviz.core.redistribute import redistribute
 from shardviz.core.spec import parse
 from shardviz.core.unshuffle import unshuffle
 from shardviz.widgets.runner import Runner
@@ -25,9 +27,15 @@ class FakeRanks:
         self.hold.set()
         self.interrupted = False
         self.running = threading.Event()
+        self.starting = threading.Event()
+        self.begun = threading.Event()
+        self.begun.set()
 
     def start(self):
         self.calls.append("start")
+        self.interrupted = False
+        self.starting.set()
+        assert self.begun.wait(SECONDS)
         self.progress(f"{self.n} ranks are ready", 1.0)
 
     def stop(self):
@@ -41,6 +49,10 @@ class FakeRanks:
         if self.interrupted:
             raise RanksError("The run was interrupted.")
         return unshuffle(spec)
+
+    def redistribute(self, spec, placements):
+        self.calls.append(f"to {', '.join(map(str, placements))}")
+        return redistribute(spec, placements)
 
     def interrupt(self):
         self.interrupted = True
@@ -60,9 +72,10 @@ class Rig:
         self.made.append(FakeRanks(n, progress))
         return self.made[-1]
 
-    def begin(self, spec):
+    def begin(self, spec, target=None):
         ended = threading.Event()
-        self.runner.run(spec, lambda *what: self.told.append(what), lambda found: (self.results.append(found), ended.set()))
+        told, results = self.told.append, self.results.append
+        self.runner.run(spec, lambda *what: told(what), lambda found: (results(found), ended.set()), target)
         return ended
 
     def run(self, spec):
@@ -119,6 +132,42 @@ def test_one_run_at_a_time_and_it_can_be_stopped(rig):
     assert isinstance(rig.results[-1], RanksError)
     assert rig.runner.stopping
     assert not rig.runner.busy
+
+
+def test_a_stop_during_the_start_works_at_once(rig):
+    ended = rig.begin(FOUR)
+    assert ended.wait(SECONDS)
+    slow = rig.make
+
+    def make(n, progress):
+        ranks = slow(n, progress)
+        ranks.begun.clear()
+        return ranks
+
+    rig.runner = Runner(16, make)
+    ended = rig.begin(FOUR)
+    while len(rig.made) < 2:
+        time.sleep(0.01)
+    ranks = rig.made[1]
+    assert ranks.starting.wait(SECONDS)
+    rig.runner.stop()
+    assert ended.is_set()
+    assert isinstance(rig.results[-1], RanksError)
+    assert not rig.runner.busy
+    told = len(rig.told)
+    again = rig.begin(FOUR)  # waits for the start that was stopped, which still goes on
+    ranks.begun.set()
+    assert again.wait(SECONDS)
+    assert rig.results[-1].spec == FOUR
+    assert ranks.calls == ["start", "stop", "start", "run"]
+    assert ("ending the start that was stopped", 0.0) in rig.told[told:]
+
+
+def test_a_run_may_lead_to_other_placements(rig):
+    ended = rig.begin(FOUR, parse("[5] on dp=2, tp=2: R, S(0)"))
+    assert ended.wait(SECONDS)
+    assert rig.results[-1].target == parse("[5] on dp=2, tp=2: R, S(0)")
+    assert rig.made[0].calls == ["start", "to R, S(0)"]
 
 
 def test_a_failed_start_is_the_result(rig):
