@@ -79,10 +79,11 @@ def _spread(found: Line) -> Iterator[Fault]:
             column = sum(sizes[place] for place in members)
             padding += math.ceil(column / len(members)) * len(members) - column
     if padding:
-        added = f"{padding} {{rows}} of padding are added, so that every rank of a group sends the same amount"
+        whose = "every rank of an FSDP2 group" if found.question.fsdp else "every rank"
+        added = f"{padding} {'{row} of padding is' if padding == 1 else '{rows} of padding are'} added, so that {whose} sends the same"
         yield fault("padding", (), (), added)._replace(number=padding)
     if total and largest * len(sizes) >= UNEVEN * total:
         mean = total / len(sizes)
-        text = f"the largest shard, rank {{0}}'s, has {largest} {{rows}}, the mean is {mean:.3g}"
+        text = f"the largest shard, rank {{0}}'s, has {largest} {{{'row' if largest == 1 else 'rows'}}}, the mean is {mean:.3g}"
         place = max(sizes, key=lambda one: sizes[one])
         yield fault("imbalance", (), (place,), text, (place,))
