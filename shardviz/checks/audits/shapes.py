@@ -80,7 +80,8 @@ def _spread(found: Line) -> Iterator[Fault]:
             padding += math.ceil(column / len(members)) * len(members) - column
     if padding:
         whose = "every rank of an FSDP2 group" if found.question.fsdp else "every rank"
-        added = f"{padding} {'{row} of padding is' if padding == 1 else '{rows} of padding are'} added, so that {whose} sends the same"
+        rows = "{row} of padding is" if padding == 1 else "{rows} of padding are"
+        added = f"{padding} {rows} added, so that {whose} sends the same"
         yield fault("padding", (), (), added)._replace(number=padding)
     if total and largest * len(sizes) >= UNEVEN * total:
         mean = total / len(sizes)
