@@ -14,6 +14,8 @@ from nbclient import NotebookClient
 
 from shardviz.bench.processes import children, proportional_memory
 
+from . import checks_a, checks_b
+
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 CELL_SECONDS = 90
 
@@ -79,6 +81,7 @@ def test_nothing_is_stored_but_the_source(path):
 def test_it_runs_unattended_and_leaves_nothing_behind(path, tmp_path, monkeypatch, count):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.setenv("SHARDVIZ_PROGRESS", str(tmp_path / "progress"))
     before = ours()
     notebook = nbformat.read(path, 4)
     resources = {"metadata": {"path": str(tmp_path)}}
@@ -93,24 +96,33 @@ def test_it_runs_unattended_and_leaves_nothing_behind(path, tmp_path, monkeypatc
         check(text)
     left = [process for process in map(psutil.Process, ours() - before) if process.status() != psutil.STATUS_ZOMBIE]
     assert [process.cmdline() for process in left] == []
-    assert not set(os.listdir(tmp_path)) - {"ipython", "runtime"}
+    assert not set(os.listdir(tmp_path)) - {"ipython", "runtime", "progress"}
 
 
-def first(text):
-    assert "held by 4 gloo ranks" in text["ranks"]
-    assert "rank 0: 0 1 3 2 4" in text["before"]
-    assert "no difference" in text["compare"]
-    assert "held by 8 gloo ranks" in text["nine"]
-    assert "rank 7: 8" in text["nine"]
+NO_RANKS = """
+from shardviz.core.errors import RanksError
+from shardviz.ranks.cluster import Ranks
+
+def refuse(self):
+    raise RanksError("there is no room for ranks here")
+
+Ranks.start = refuse
+"""
 
 
-def eighth(text):
-    assert "8  " in text["stale"]
-    assert text["stale"].count("<- not what was saved") == 1
-    assert "NOT whole: 2 tensors broken, 10 elements missing" in text["map"]
-    assert text["rescued"] == "True"
-    assert text["corrected"] == "(True, True)"
-    assert "26 27 28 30 31 32 0" in text["shifted"]
+@pytest.mark.notebook
+@pytest.mark.timeout(240)
+@each_notebook
+def test_it_goes_on_where_ranks_cannot_start(path, tmp_path, monkeypatch):
+    notebook = nbformat.read(path, 4)
+    if "Ranks(" not in "".join(cell.source for cell in notebook.cells if cell.cell_type == "code"):
+        pytest.skip("it starts none")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("SHARDVIZ_PROGRESS", str(tmp_path / "progress"))
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(NO_RANKS))
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3", resources=resources).execute()
+    assert "there is no room for ranks here" in "".join(map(shown, notebook.cells))
 
 
-CHECKS = {"01-start-here": first, "08-the-checkpoint-that-loses-a-row": eighth}
+CHECKS = checks_a.CHECKS | checks_b.CHECKS
