@@ -201,7 +201,8 @@ def _results(trace: Trace, what: str) -> Iterator[Difference]:
         if buffer != whole:
             yield Difference(rank, f"rank {rank} gets {buffer_text(buffer)} from {what}, not the whole tensor in order")
     if trace.end:
-        yield from (Difference(rank, f"rank {rank}: {what} ended: {trace.end}") for rank in trace.ranks)
+        why = trace.end.strip().splitlines()[-1].strip()  # of a traceback, what was raised
+        yield from (Difference(rank, f"rank {rank}: {what} ended: {why}") for rank in trace.ranks)
 
 
 def _numbers(values: Sequence[int]) -> str:

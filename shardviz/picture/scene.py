@@ -120,8 +120,8 @@ def _moved(mark: Mark, dx: float, dy: float) -> Mark:
 
 def _layer(mark: Mark) -> int:
     match mark:
-        case Box(fill=fill):
-            return 0 if fill is not None else 3
+        case Box(fill=fill, dashed=dashed):
+            return 0 if fill is not None and not dashed else 3
         case Line(arrow=arrow):
             return 4 if arrow else 1
         case Cell():

@@ -15,6 +15,9 @@ __all__ = ["Panel", "mesh_panel"]
 MOST = 64
 """The most ranks that are drawn one by one."""
 
+DOWN = 4
+"""The most rows of a grid that is wider when turned."""
+
 ACROSS = 16
 """The most ranks of a one-dimensional mesh in a row."""
 
@@ -33,7 +36,8 @@ class Panel:
 def mesh_panel(mesh: Mesh, hues: Sequence[int], groups: Sequence[Sequence[int]] = ()) -> Panel:
     """The ranks in their grid; nothing where there are too many of them.
 
-    The two last mesh dimensions span a grid, turned so that the longer one runs across; the ones before them repeat it.
+    The two last mesh dimensions span a grid, row by row as the ranks count, turned where there would be many rows; the
+    dimensions before them repeat it.
 
     Args:
         mesh: the mesh.
@@ -42,7 +46,7 @@ def mesh_panel(mesh: Mesh, hues: Sequence[int], groups: Sequence[Sequence[int]] 
     """
     if mesh.size > MOST:
         return Panel()
-    turned = mesh.ndim > 1 and mesh.sizes[-2] > mesh.sizes[-1]
+    turned = mesh.ndim > 1 and mesh.sizes[-2] > max(DOWN, mesh.sizes[-1])
     order = (mesh.ndim - 1, mesh.ndim - 2) if turned else (mesh.ndim - 2, mesh.ndim - 1)
     chip = max(24.0, text_width(str(max(mesh.ranks)), SMALL, True) + 10)
     left = max(text_width(f"{name} {size - 1}", NAME) for name, size in zip(mesh.names, mesh.sizes, strict=True)) + 8

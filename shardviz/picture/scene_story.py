@@ -25,6 +25,7 @@ from shardviz.picture.story_plan import (
     GAP,
     MOST_LANES,
     bytes_room,
+    colouring,
     frame_plan,
     label_room,
     row_plan,
@@ -132,7 +133,7 @@ _METHODS = {"exact": "", "split": "", "full_tensor": "torch's own full_tensor()"
 
 def _lines(trace: Trace, view: View) -> list[str]:
     method = _METHODS.get(trace.method, f"method {trace.method}")
-    if trace.target is not None:
+    if trace.target is not None and trace.method != "split":
         method = f"to {', '.join(map(str, trace.target.placements))}"
     lines = [str(trace.spec), source_line(trace.source, (method, cell_words(trace.spec, (*view.rows, *view.cols))))]
     return [*lines, trace.end] if trace.end else lines
@@ -140,7 +141,7 @@ def _lines(trace: Trace, view: View) -> list[str]:
 
 def _mesh(trace: Trace, view: View, step: int | None) -> Panel:
     groups = trace.steps[step].groups if step is not None else ()
-    return mesh_panel(trace.spec.mesh, rank_hues(trace.spec, trace.held, view.owned), groups)
+    return mesh_panel(trace.spec.mesh, rank_hues(trace.spec, colouring(trace), view.owned), groups)
 
 
 def _heading(plan: Plan, step: int, width: float) -> list[Mark]:
@@ -178,7 +179,8 @@ def _labels(plan: Plan) -> list[Mark]:
 def _legend(trace: Trace, plan: Plan, steps: Sequence[int]) -> Iterator[tuple[str, str]]:
     buffers = {trace.steps[i].buffers[position] for i in steps for position in plan.shown}
     runs = {run for buffer in buffers for axis in (*buffer.axes, buffer.cells or ()) for run in axis if run[0] < 0}
-    yield "hue", "colour: the rank that held it at the start" + ("; eight hues, repeated" if plan.view.owned.many else "")
+    when = "holds it at the end" if trace.method == "split" else "held it at the start"
+    yield "hue", f"colour: the rank that {when}" + ("; eight hues, repeated" if plan.view.owned.many else "")
     if any(run[1] == 0 for run in runs):
         yield "padding", "hatched: padding, sent but no element"
     if any(run[1] == -1 for run in runs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shardviz.core.trace import Step, Trace
+from shardviz.core.trace import Buffer, Step, Trace
 from shardviz.picture.facts import drawn_dims, owners
 from shardviz.picture.scene_grid import STACK, Scale, View
 from shardviz.picture.scene_parts import EDGE, PAGE, bracket_columns, lane_label_width
@@ -13,7 +13,18 @@ from shardviz.picture.story_lanes import MOST_ROWS, Plan, bracket_step, has_arcs
 from shardviz.picture.theme import HEADING, SMALL, text_width
 from shardviz.picture.words import bytes_text, sent_text
 
-__all__ = ["GAP", "bytes_room", "frame_plan", "label_room", "row_plan", "shown_ranks", "story_view", "strip_plan", "subline"]
+__all__ = [
+    "GAP",
+    "bytes_room",
+    "colouring",
+    "frame_plan",
+    "label_room",
+    "row_plan",
+    "shown_ranks",
+    "story_view",
+    "strip_plan",
+    "subline",
+]
 
 MOST_LANES = 32
 """The most ranks that all have a lane."""
@@ -26,9 +37,14 @@ GAP = 26.0
 
 
 def story_view(trace: Trace) -> View:
-    """The dimensions that tell the buffers of a story apart, coloured by who held what at the start."""
-    owned = owners(trace.spec, trace.held)
+    """The dimensions that tell the buffers of a story apart, coloured by who holds what: at the start, or where it is cut."""
+    owned = owners(trace.spec, colouring(trace))
     return View.of(trace.spec, owned, drawn_dims(trace.spec, (b for step in trace.steps for b in step.buffers)))
+
+
+def colouring(trace: Trace) -> tuple[Buffer, ...]:
+    """The buffers whose ranks give the colours: the first ones, or the last where every rank begins with the whole tensor."""
+    return trace.result if trace.method == "split" else trace.held
 
 
 def shown_ranks(trace: Trace, view: View) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from random import Random
@@ -9,7 +10,7 @@ from typing import Any
 
 from shardviz.core.layout import layout
 from shardviz.core.runs import is_padding
-from shardviz.core.trace import Trace
+from shardviz.core.trace import Trace, buffer_text
 from shardviz.core.unshuffle import unshuffle
 from shardviz.lessons.exercise import Mistake
 from shardviz.lessons.facts import fsdp_over_tp, owner_of
@@ -55,8 +56,11 @@ def right(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def picture(given: dict[str, Any]) -> Picture:
-    """Every rank after it padded."""
-    return draw(unshuffle(given["spec"]), step=PADDED)
+    """Every rank after it padded, without the sentence that says which ones did."""
+    trace = unshuffle(given["spec"])
+    story, buffers = draw(trace), trace.steps[PADDED].buffers
+    words = [f"rank {rank}: {buffer_text(buffer)}" for rank, buffer in zip(trace.ranks, buffers, strict=True)]
+    return replace(story, scene=story.frames[PADDED].scene, text="\n".join([given["spec"], *words]), frames=())
 
 
 EXERCISE = Ask(
