@@ -59,7 +59,7 @@ def lab(chromium, tmp_path_factory) -> Iterator[Lab]:
         server = subprocess.Popen(
             command,
             cwd=home,
-            env={**os.environ, **folders, "IPYTHONDIR": str(home / "ipython")},
+            env={**os.environ, **folders, "IPYTHONDIR": str(home / "ipython"), "SHARDVIZ_PROGRESS": str(home / "progress")},
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -162,8 +162,10 @@ def write_notebook(path: Path, source: str) -> None:
     nbformat.write(notebook, path)
 
 
-def open_notebook(page, lab: Lab, name: str, load_ms: float, run_ms: float) -> None:
-    """Open a notebook in JupyterLab and run all its cells."""
+def open_notebook(
+    page, lab: Lab, name: str, load_ms: float, run_ms: float, shows: str = ".shardviz-explorer .sv-frame svg"
+) -> None:
+    """Open a notebook in JupyterLab, run all its cells, and wait for what it shows."""
     page.goto(f"{lab.url}lab/tree/{name}?reset", timeout=load_ms)
     status = page.locator(".jp-Notebook-ExecutionIndicator")
     page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=load_ms)  # the indicator says so before there is a kernel
@@ -172,7 +174,7 @@ def open_notebook(page, lab: Lab, name: str, load_ms: float, run_ms: float) -> N
     expect(status).to_have_attribute("data-status", "busy", timeout=load_ms)
     expect(status).to_have_attribute("data-status", "idle", timeout=run_ms)
     page.locator(".jp-WindowedPanel-outer").evaluate("panel => panel.scrollTo(0, 0)")  # it went down to the last cell
-    page.wait_for_selector(".shardviz-explorer .sv-frame svg")
+    page.wait_for_selector(shows)
 
 
 def grave(page) -> list[str]:
