@@ -119,7 +119,7 @@ And these are the causes that were found; two of them are other people's:
 Which cause belongs to which symptom? Answer with a letter for each number.
 """,
     machine="""
-The museum's cards may help: `sv.museum()`,
+The museum's cards may help: `shardviz.checks.museum.cards()`,
 or `shardviz museum --list`.
 """,
     stub="""
