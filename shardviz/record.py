@@ -16,6 +16,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from shardviz.ranks.faults import first_sentence
+
 __all__ = ["main"]
 
 DIRECTORY = "shardviz-record"
@@ -62,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         end = f"exit status {ended.code}" if ended.code else ""
         raise
     except BaseException as raised:
-        end = f"{type(raised).__name__}: {raised}".strip(": ").split("\n")[0]
+        end = first_sentence(f"{type(raised).__name__}: {raised}".strip(": "))
         raise
     finally:
         if os.getpid() == owner:  # a child that the program forked comes by here too

@@ -133,7 +133,7 @@ def _folded(others: Mapping[int, Fault], first: Fault) -> list[str]:
         elif isinstance(first, Raised) and fault.summary == first.summary:
             kinds["raised the same"].append(rank)
         else:
-            kinds[f"stopped with it: {_first_sentence(fault.summary)}"].append(rank)
+            kinds[f"stopped with it: {first_sentence(fault.summary)}"].append(rank)
     return [
         f"{len(ranks)} other {'rank' if len(ranks) == 1 else 'ranks'} ({_list(ranks)}) "
         + what.replace("{were}", "was" if len(ranks) == 1 else "were")
@@ -141,7 +141,7 @@ def _folded(others: Mapping[int, Fault], first: Fault) -> list[str]:
     ]
 
 
-def _first_sentence(summary: str) -> str:
+def first_sentence(summary: str) -> str:
     """A secondary error without what differs from rank to rank: where in torch's source, and which address and port."""
     line = re.sub(r"\[[^\]]*\.(cc|cpp|h):\d+\] *", "", summary.split("\n")[0])
     return re.sub(r" *\[[\d.:a-f]+\](:\d+)?", "", line).split(". ")[0].rstrip(".")

@@ -344,7 +344,9 @@ def _why(frame: FrameType | None) -> tuple[str, str]:
         code = frame.f_code
         telling, _ = _telling.get(id(code)) or _remember(code)
         if telling is _the_program:
-            return reason, f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
+            file = os.path.basename(code.co_filename)
+            # A function that came from a notebook's cell has no file here, but it has a name.
+            return reason, f"{code.co_name if file.startswith('<') else file}:{frame.f_lineno}"
         if telling is not _nothing and not reason:
             reason = telling(frame)
         frame = frame.f_back

@@ -190,3 +190,9 @@ def every_collective():
     handle.wait()
     dist.all_reduce(one)
     dist.barrier()
+
+
+def test_a_function_from_nowhere_is_told_by_its_name(four_ranks: Ranks):
+    names: dict = {}
+    exec("import torch.distributed as dist\nimport torch\ndef from_a_cell():\n    dist.all_reduce(torch.ones(2))", names)
+    assert four_ranks.record(names["from_a_cell"]).events[0].first.place == "from_a_cell:4"
