@@ -26,27 +26,50 @@ _FOUND_WRONG = 1
 @click.option("--mend", "out", type=click.Path(path_type=Path), help="Write a rescued checkpoint into this new directory.")
 @click.option("--to", "target", type=click.Path(dir_okay=False, path_type=Path), help="Convert to one .safetensors file.")
 @click.option("--compare", "other", type=click.Path(path_type=Path), help="Compare with another checkpoint.")
+@click.option("--tensor", "only", default="", metavar="PART", help="Only tensors with this in their names; * is anything.")
+@click.option("--at", "index", metavar="INDEX", help="Which file and bytes hold the element at a global index, such as 8,0.")
+@click.option("--read-by", "cut", metavar="MESH", help='What its ranks would read, such as "dp=4, tp=2: _S(0, 2), S(0)".')
+@click.option("--rank", type=int, help="With --read-by: this rank alone, piece by piece.")
 def checkpoint_command(
-    directory: Path, as_json: bool, output: Path | None, out: Path | None, target: Path | None, other: Path | None
+    directory: Path,
+    as_json: bool,
+    output: Path | None,
+    out: Path | None,
+    target: Path | None,
+    other: Path | None,
+    only: str,
+    index: str | None,
+    cut: str | None,
+    rank: int | None,
 ) -> None:
     """What the distributed checkpoint in DIRECTORY holds: every chunk's promised size against what is really stored.
 
     Nothing in it is run or changed. Exit status: 0 whole, 1 not whole (with --mend: something is gone for good; with --compare:
-    something differs), 2 it cannot be read as a checkpoint.
+    something differs; with --at and --read-by: something is missing), 2 it cannot be read as a checkpoint.
     """
     from shardviz.checks.checkpoints.checkpoint import checkpoint
     from shardviz.cli.terminal import progress_bar
 
-    if sum(option is not None for option in (out, target, other)) > 1:
-        raise click.UsageError("--mend, --to and --compare do one thing each: give one of them")
+    if sum(option is not None for option in (out, target, other, index, cut)) > 1:
+        raise click.UsageError("--mend, --to, --compare, --at and --read-by do one thing each: give one of them")
+    if out is not None and only:
+        raise click.UsageError("--mend rescues all tensors: leave out --tensor")
+    if rank is not None and cut is None:
+        raise click.UsageError("--rank goes with --read-by, which says on what mesh")
+    if output is not None and (index or cut):
+        raise click.UsageError("--at and --read-by draw nothing: leave out -o")
     if output is not None and output.suffix != ".html":
         raise FileError(f"{output.name}: a map of a checkpoint is written as .html")
     with progress_bar() as progress:
-        found = checkpoint(directory, progress)
+        found = checkpoint(directory, progress, only)
     if out is not None:
         _mend(found, out, output, as_json)
     elif other is not None:
         _compare(found, other, output, as_json)
+    elif index is not None:
+        _locate(found, index, as_json)
+    elif cut is not None:
+        _read(found, cut, rank, as_json)
     else:
         if target is not None:
             _convert(found, target, as_json)
@@ -80,31 +103,94 @@ def _mend(found: Checkpoint, out: Path, output: Path | None, as_json: bool) -> N
 
 def _convert(found: Checkpoint, target: Path, as_json: bool) -> None:
     from shardviz.checks.checkpoints.content import convert
+    from shardviz.checks.checkpoints.words import many
 
     if found.whole:
         written = convert(found, target)
         if not as_json:
-            click.echo(f"{len(found)} tensors written to {written}, every element checked")
+            click.echo(f"{many(len(found), 'tensor')} written to {written}, every element checked")
             if found.others:
-                click.echo(f"left out, for they are no tensors: {len(found.others)} entries")
+                click.echo(f"left out, for what is no tensor: {many(len(found.others), 'entry', 'entries')}")
     else:
         click.echo("shardviz: nothing is converted: the checkpoint is not whole; mend it first (--mend)", err=True)
 
 
 def _compare(found: Checkpoint, directory: Path, output: Path | None, as_json: bool) -> None:
     from shardviz.checks.checkpoints.checkpoint import checkpoint
-    from shardviz.checks.checkpoints.content import compare_checkpoints
+    from shardviz.checks.checkpoints.content import compare_checkpoints, recut
+    from shardviz.checks.checkpoints.datafiles import shown
+    from shardviz.checks.checkpoints.words import many
 
-    other = checkpoint(directory)
-    differences = list(compare_checkpoints(found, other))
+    other = checkpoint(directory, only=found.only)
+    differences, moved = list(compare_checkpoints(found, other)), recut(found, other)
     if output is not None:
         from shardviz.checks.checkpoints.report import comparison_page, write_page
 
         write_page(comparison_page(found, other, differences), output)
     if as_json:
         rows = [{"name": d.name, "sentence": d.sentence, "index": d.index, "count": d.count} for d in differences]
-        click.echo(msgspec.json.encode({"equal": not differences, "differences": rows}).decode())
+        click.echo(msgspec.json.encode({"equal": not differences, "differences": rows, "recut": moved}).decode())
     else:
-        click.echo("\n".join(d.sentence for d in differences) or f"equal: {len(found)} tensors, every element")
+        click.echo("\n".join(d.sentence for d in differences) or f"equal: {many(len(found), 'tensor')}, every element")
+        if moved:
+            click.echo(
+                f"{many(len(moved), 'tensor')} cut in other ways: {', '.join(map(shown, moved[:8]))}{', …' * (len(moved) > 8)}"
+            )
     if differences:
+        sys.exit(_FOUND_WRONG)
+
+
+def _locate(found: Checkpoint, index: str, as_json: bool) -> None:
+    from shardviz.checks.checkpoints.reading import locate
+
+    numbers = index.split(",") if index.strip() else []
+    if not all(number.strip().isdecimal() for number in numbers):
+        raise click.UsageError(f"--at {index!r}: an index is a number per tensor dimension, with commas between, such as 8,0")
+    answers = locate(found, [int(number) for number in numbers])
+    if as_json:
+        rows = [
+            {
+                "name": answer.name,
+                "index": answer.index,
+                "file": answer.location.file if answer.location else None,
+                "byte_offset": answer.location.byte_offset if answer.location else None,
+                "bytes": answer.location.bytes if answer.location else 0,
+                "astray": answer.astray,
+            }
+            for answer in answers
+        ]
+        click.echo(msgspec.json.encode({"elements": rows}).decode())
+    else:
+        click.echo("\n".join(answer.text for answer in answers))
+    if any(answer.location is None or answer.astray for answer in answers):
+        sys.exit(_FOUND_WRONG)
+
+
+def _read(found: Checkpoint, cut: str, rank: int | None, as_json: bool) -> None:
+    from shardviz.checks.checkpoints.chunks import box_text
+    from shardviz.checks.checkpoints.datafiles import shown
+    from shardviz.checks.checkpoints.reading import reads
+
+    answers = reads(found, cut, rank)
+    if as_json:
+        rows = [
+            {
+                "rank": answer.rank,
+                "elements": answer.elements,
+                "missing": answer.missing,
+                "bytes": answer.bytes,
+                "pieces": [
+                    {"name": name, "offset": piece.box.offset, "size": piece.box.size, "file": piece.file}
+                    for name, piece in answer.pieces
+                ],
+            }
+            for answer in answers
+        ]
+        click.echo(msgspec.json.encode({"ranks": rows}).decode())
+    else:
+        for answer in answers:
+            click.echo(answer.text)
+            for name, piece in answer.pieces if rank is not None else ():
+                click.echo(f"  {shown(name)} {box_text(piece.box)} from {shown(piece.file)}")
+    if any(answer.missing for answer in answers):
         sys.exit(_FOUND_WRONG)

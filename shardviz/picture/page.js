@@ -104,6 +104,31 @@
     }
   };
 
+  for (const filter of document.querySelectorAll(".filter")) {
+    const rows = [...filter.nextElementSibling.querySelectorAll("tbody tr")];
+    const texts = rows.map((row) => [...row.cells].map((cell) => cell.textContent.toLowerCase()));
+    const kept = filter.querySelector(".kept"), box = filter.querySelector("input");
+    const count = (number) => number.toLocaleString("en");
+    box.addEventListener("input", () => {
+      const wanted = box.value.trim().toLowerCase();
+      let shown = 0;
+      rows.forEach((row, place) => {
+        row.hidden = !texts[place].some((text) => text.includes(wanted));
+        shown += !row.hidden;
+      });
+      kept.textContent = wanted ? `${count(shown)} of ${count(rows.length)} rows` : `all ${count(rows.length)} rows`;
+    });
+  }
+
+  // A picture that is wider than the page can be scrolled with the keyboard; others are no stop on its way.
+  const wide = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+      else target.removeAttribute("tabindex");
+    }
+  });
+  for (const stage of document.querySelectorAll(".stage")) wide.observe(stage);
+
   for (const section of document.querySelectorAll("section")) {
     const figure = section.querySelector("[data-picture]");
     if (!figure) continue;

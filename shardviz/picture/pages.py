@@ -16,11 +16,14 @@ from shardviz.picture.theme import DARK, HUES, LIGHT, Theme, Tone, text_on
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["Section", "page", "scene_data"]
+__all__ = ["MOST_ROWS", "Section", "page", "scene_data"]
 
 TONES: tuple[Tone, ...] = get_args(Tone)
 KINDS: tuple[CellKind, ...] = get_args(CellKind)
 ANCHORS = ("start", "middle", "end")
+
+MOST_ROWS = 12
+"""A table with more rows than these can be filtered."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ def page(title: str, sections: Sequence[Section], source: str = "") -> str:
         style=Markup(_style() + _asset("page.css")),
         script=Markup(_asset("page.js")),
         data=Markup(_json(data)),
+        most=MOST_ROWS,
     )
 
 

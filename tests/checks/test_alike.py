@@ -45,3 +45,15 @@ def test_many_entries_are_read_like_torchs_own(tmp_path, shape):
         (chunk,) = found[index.fqn].chunks
         assert (chunk.place.file, chunk.place.start, chunk.place.length) == (info.relative_path, info.offset, info.length)
         assert (chunk.offset, chunk.size) == (tuple(index.offset), tuple(state[index.fqn].shape))
+
+
+@pytest.mark.parametrize("step", [1, 300, 70_000, 200_000_000, 3_000_000_000, 1 << 42])
+def test_places_far_into_large_files_are_read_like_torchs_own(tmp_path, step):
+    """Numbers of every width that pickle has, one after the other and mixed."""
+    saved.save(tmp_path / "ck", {f"t{place}": torch.ones(2) for place in range(300)})
+    tree = saved.metadata(tmp_path / "ck")
+    for place, info in enumerate(tree.storage_data.values()):
+        info.offset, info.length = place * step, (place * 7919) % 300 * (1 if place % 5 else 9_000)
+    places = {promised.name: promised.chunks[0].place for promised in read_metadata(pickle.dumps(tree)).tensors}
+    for index, info in tree.storage_data.items():
+        assert (places[index.fqn].start, places[index.fqn].length) == (info.offset, info.length)

@@ -72,11 +72,14 @@ def test_a_box_in_words():
     assert box_text(Box((3, 0, 2), (1, 2, 3))) == "(3, 0-1, 2-4)"
 
 
-def flagship():
-    """The facts of the map of nine elements saved on (4, 2)."""
+def flagship(holds=None):
+    """The facts of the map of nine elements saved on (4, 2); `holds`: what the last chunk holds."""
     sizes = [(0, 2, 0), (2, 2, 2), (4, 1, 4), (5, 1, 1), (6, 1, 3), (7, 1, 5)]
     chunks = [MappedChunk((low,), (size,), size, True, rank, f"__{rank}_0.distcp") for low, size, rank in sizes]
-    chunks += [MappedChunk((8,), (1,), 0, False, 6, "__6_0.distcp"), MappedChunk((9,), (0,), 1, False, 7, "__7_0.distcp")]
+    chunks += [
+        MappedChunk((8,), (1,), 0, False, 6, "__6_0.distcp"),
+        MappedChunk((9,), (0,), 1, False, 7, "__7_0.distcp", holds),
+    ]
     return ChunkMap("weight", (9,), "float32", tuple(chunks), (((8,), (1,)),), (), 1, 0)
 
 
@@ -87,9 +90,25 @@ def test_the_map_shows_what_is_missing_and_says_it():
     assert [spans[8, 9].kind, spans[7, 8].kind] == ["unknown", "element"]
     red = [mark for mark in picture.scene.marks if isinstance(mark, Outline) and mark.stroke == "red"]
     assert [(mark.x, mark.width) for mark in red] == [(spans[8, 9].x - 0.5, spans[8, 9].width + 1)]
-    assert "1 of 9 elements missing; 2 of 8 chunks store other than they promise" in picture.scene.words
-    assert "chunk at 9: promises 0, stores 1 (__7_0.distcp)" in picture.scene.words
+    assert "1 of 9 elements missing; 2 of 8 chunks hold other than they promise" in picture.scene.words
+    assert "chunk at 9: promises 0, stores 1 in __7_0.distcp" in picture.scene.words
     assert "at 8 size 1: promises 1, stores 0" in picture.text
+
+
+def test_the_map_shows_where_a_lost_row_really_lies():
+    picture = draw_chunks([flagship(holds=((8,), (1,)))])
+    promised, real = (cell for cell in picture.scene.cells if cell.span == (8, 9))
+    assert [(cell.kind, cell.rank) for cell in (promised, real)] == [("unknown", -1), ("element", 7)]
+    assert promised.y + promised.height <= real.y
+    assert "rank 7" in real.label
+    assert "chunk at 9: promises 0, stores 1 in __7_0.distcp, which is 8" in picture.scene.words
+    assert "rank 7 at 9 size 0: promises 0, stores 1 in __7_0.distcp, which is 8" in picture.text
+    assert [row[5] for row in picture.table.rows] == [*[""] * 7, "8"]
+
+
+def test_one_chunk_is_one_chunk():
+    picture = draw_chunks([ChunkMap("x", (1,), "int8", (MappedChunk((0,), (1,), 1, True, 0, ""),), (), (), 0, 0)])
+    assert "[1] int8, 1 chunk" in picture.scene.words.splitlines()
 
 
 def test_a_whole_map_has_no_red():

@@ -1,5 +1,7 @@
 """Conversion to safetensors, and comparison of two checkpoints."""
 
+import json
+
 import pytest
 import torch
 
@@ -64,7 +66,14 @@ def test_comparison_finds_the_first_element(shardviz, tmp_path):
     assert (tmp_path / "both.html").stat().st_size > 10_000
 
 
-def test_cuts_do_not_matter_to_a_comparison(tmp_path):
+def test_cuts_do_not_matter_to_a_comparison_and_are_shown(shardviz, tmp_path):
     one = saved.cut(tmp_path / "one", "w", [(0, 4, 4), (4, 5, 5)])
     other = saved.cut(tmp_path / "other", "w", [(0, 1, 1), (1, 8, 8)])
     assert list(compare_checkpoints(checkpoint(one), checkpoint(other))) == []
+    status, out, _ = shardviz(one, "--compare", other, "-o", tmp_path / "both.html")
+    assert (status, out) == (0, "equal: 1 tensor, every element\n1 tensor cut in other ways: w\n")
+    page = (tmp_path / "both.html").read_text()
+    assert page.index(f'"w in {one}"') < page.index(f'"w in {other}"')  # one above the other
+    assert page.index("rank 0\\n0-3") < page.index("rank 0\\n1-8")
+    assert json.loads(shardviz(one, "--compare", other, "--json")[1]) == {"equal": True, "differences": [], "recut": ["w"]}
+    assert json.loads(shardviz(one, "--compare", one, "--json")[1])["recut"] == []

@@ -1,5 +1,7 @@
 """How a tensor was saved is told from what its ranks stored: against checkpoints played by torch's own rules of leaving out."""
 
+import time
+
 import pytest
 
 from shardviz.checks.checkpoints.archive import Stored
@@ -64,6 +66,19 @@ def test_what_no_way_of_cutting_explains_is_left_alone():
     assert origins(StoredTensor("x", (9,), "int8", (wrong, *rest)), 8) == ()
     unnamed = [Chunk(c.offset, c.size, Place("data", 0, 0), c.tensor) for c in tensor.chunks]
     assert origins(StoredTensor("x", (9,), "int8", tuple(unnamed)), 8) == ()
+
+
+def test_a_number_of_ranks_that_no_job_has_is_not_tried():
+    tensor, _ = played(Spec((9,), {"dp": 4, "tp": 2}, "_S(0, 2), S(0)"), 0)
+    assert origins(tensor, 999_999_998) == ()
+
+
+@pytest.mark.parametrize(("n", "dp"), [(32_001, 128), (1345, 32)])
+def test_many_ranks_are_explained_soon(n, dp):
+    tensor, truth = played(Spec((n,), {"dp": dp, "tp": 2}, "_S(0, 2), S(0)"), 0)
+    begin = time.perf_counter()
+    assert {way.boxes for way in origins(tensor, dp * 2)} == {truth}
+    assert time.perf_counter() - begin < 10  # it was 20 seconds and more
 
 
 def test_different_places_would_be_seen():

@@ -10,6 +10,7 @@ import torch.distributed.checkpoint as dcp
 
 from shardviz.checks.checkpoints.checkpoint import checkpoint
 from shardviz.checks.checkpoints.mend import mend
+from shardviz.checks.checkpoints.reading import locate
 from shardviz.cli.verbs import main
 from shardviz.core.errors import FileError, RankFailure
 from shardviz.ranks.cluster import Ranks
@@ -70,6 +71,21 @@ def test_the_flagship_loss_is_seen_and_comes_back_whole(nine, tmp_path):
     assert (mended.whole, gone) == (True, {})
     assert checkpoint(tmp_path / "out").whole
     assert all("dim0=4, dim1=2" in rescue.text for rescue in mended.rescues)
+
+
+def test_the_lost_row_is_shown_where_it_really_lies(nine):
+    directory, truth = nine
+    found = checkpoint(directory)
+    assert found.strays.keys() == {tensor.name for tensor in found.broken}
+    for name, strays in found.strays.items():
+        assert [(stray.chunk.rank, stray.box.offset[0], stray.box.size[0]) for stray in strays] == [(7, 8, 1)]
+        (answer,) = (one for one in locate(found, (8,) * truth[name].ndim) if one.name == name)
+        assert (answer.astray, answer.location.file) == (True, "__7_0.distcp")
+        data = (directory / answer.location.file).read_bytes()[answer.location.byte_offset :][: answer.location.bytes]
+        assert data == truth[name][(8,) * truth[name].ndim].numpy().tobytes()
+        assert any(cell.rank == 7 and cell.span[:2] == (8, 9) for cell in found.picture(name).scene.cells)
+    assert "8 really lies in __7_0.distcp" in found.text
+    assert "30 elements missing, 30 of them stored where they are not promised (--mend brings them back)" in found.text
 
 
 def test_without_a_rescue_the_row_is_stale(nine, eight_ranks):

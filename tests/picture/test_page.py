@@ -11,7 +11,7 @@ import pytest
 from shardviz.core.layout import layout
 from shardviz.core.spec import parse
 from shardviz.core.unshuffle import unshuffle
-from shardviz.picture import Picture, Section, draw, page
+from shardviz.picture import Picture, Section, Table, draw, page
 
 pytestmark = pytest.mark.browser
 
@@ -95,6 +95,25 @@ def test_names_from_outside_stay_text(browser: Any, tmp_path: Path) -> None:
     view, noise = opened(browser, page(evil, [Section(evil, evil, picture)], evil), tmp_path)
     assert view.locator("h1").inner_text() == evil
     assert view.title() == evil
+    assert noise == []
+
+
+def test_a_long_table_is_filtered_and_a_short_one_is_not(browser: Any, tmp_path: Path) -> None:
+    long = Table(("name", "verdict"), tuple((f"layer.{n}", "NOT whole" if n % 5 == 0 else "whole") for n in range(1200)))
+    short = Table(("name",), tuple((f"file {n}",) for n in range(12)))
+    view, noise = opened(browser, page("Tables", [Section("Long", table=long), Section("Short", table=short)]), tmp_path)
+    assert view.get_by_role("searchbox").count() == 1
+    box, rows = view.get_by_label("Rows with"), view.locator("section").first.locator("tbody tr:visible")
+    assert (rows.count(), view.locator(".kept").inner_text()) == (1200, "all 1,200 rows")
+    view.keyboard.press("Tab")  # the box comes before the table
+    view.keyboard.type("Not Whole")
+    assert (rows.count(), view.locator(".kept").inner_text()) == (240, "240 of 1,200 rows")
+    box.fill("layer.119")
+    assert rows.locator("th").all_inner_texts() == ["layer.119", *(f"layer.119{n}" for n in range(10))]
+    box.fill("nothing like it")
+    assert (rows.count(), view.locator(".kept").inner_text()) == (0, "0 of 1,200 rows")
+    box.fill("")
+    assert rows.count() == 1200
     assert noise == []
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from shardviz.checks.checkpoints.dtypes import DTYPES, STORAGES, itemsize
 from shardviz.checks.checkpoints.metadata import Place
 from shardviz.checks.checkpoints.pickles import Made, Name, read_pickle
@@ -34,8 +36,7 @@ _Records: TypeAlias = dict[str, tuple[int, int, int]]
 """Per record, without the archive's own name, where its header is, its size, and its method of compression (0 for none)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """The tensor in an archive.
 
     Attributes:
@@ -68,10 +69,12 @@ class _Described:
 class _Alike:
     """An archive that was read, and the bytes on which what was found depends: archives that agree in them hold the like."""
 
+    __slots__ = ("bytes", "found", "head", "tail")
+
     def __init__(self, found: Stored, looked: _Looked, head: bytes, tail: bytes) -> None:
         self.found = found
-        self.masks = (_mask(looked.head, len(head)), _mask(looked.tail, len(tail)))
-        self.bytes = _masked(self.masks, head, tail)
+        self.head, self.tail = _reader(looked.head), _reader(looked.tail)
+        self.bytes = self.head(head), self.tail(tail)
 
 
 @dataclass(slots=True)
@@ -83,15 +86,17 @@ class _Looked:
     all: bool = True
 
 
-def _mask(stretches: Sequence[tuple[int, int]], size: int) -> int:
-    mask = bytearray(size)
-    for at, count in stretches:
-        mask[at : at + count] = b"\xff" * count
-    return int.from_bytes(mask, "little")
-
-
-def _masked(masks: tuple[int, int], head: bytes, tail: bytes) -> tuple[int, int]:
-    return int.from_bytes(head, "little") & masks[0], int.from_bytes(tail, "little") & masks[1]
+def _reader(stretches: Sequence[tuple[int, int]]) -> Callable[[bytes], tuple[bytes, ...]]:
+    """Takes these stretches out of an archive's end, and nothing between them."""
+    joined: list[list[int]] = []
+    for at, count in sorted(stretches):
+        if joined and at <= joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], at + count)
+        else:
+            joined.append([at, at + count])
+    ends = [0, *(end for _, end in joined)]
+    layout = "".join(f"{at - before}x{end - at}s" for before, (at, end) in zip(ends, joined, strict=False))
+    return struct.Struct(f"<{layout}").unpack_from
 
 
 _alike: dict[tuple[int, bytes], _Alike] = {}
@@ -118,7 +123,7 @@ def stored_tensor(read: Read, place: Place, file_size: int) -> Stored:
     tail = read(place.start + tail_at, place.length - tail_at)
     key = place.length, head[:_KEY]
     alike = _alike.get(key)
-    if alike is not None and _masked(alike.masks, head, tail) == alike.bytes:
+    if alike is not None and (alike.head(head), alike.tail(tail)) == alike.bytes:
         found = alike.found
         return Stored(found.dtype, found.shape, found.stride, place.start + found.byte_offset, found.bytes)
     looked = _Looked([], [])

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shardviz.checks.checkpoints.datafiles import DataFiles, read_whole, shown, writer
-from shardviz.checks.checkpoints.facts import Chunk, FileTotal, StoredTensor
+from shardviz.checks.checkpoints.facts import Chunk, FileTotal, StoredTensor, Stray
 from shardviz.checks.checkpoints.hugging import parts, safetensors_files
-from shardviz.checks.checkpoints.metadata import Place, Promise, Promises, read_metadata
+from shardviz.checks.checkpoints.metadata import Place, Promise, read_metadata
 from shardviz.core.errors import FileError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ __all__ = ["Checkpoint", "checkpoint"]
 METADATA = ".metadata"
 LARGEST_METADATA = 1 << 28
 """Bytes: about two million chunks."""
+
+_MOST_EXPLAINED = 40
 
 Progress = Callable[[str, float], None]
 
@@ -39,6 +42,7 @@ class Checkpoint:
         others: names of the entries that are stored as plain bytes (numbers, texts, lists): they are never read.
         problems: what is wrong beside sizes and coverage, in sentences: files that are missing or damaged.
         format: "torch", or "safetensors" for what the Hugging Face writer made.
+        only: what the names of its entries have in them, where it was asked for these alone.
     """
 
     directory: Path
@@ -46,6 +50,7 @@ class Checkpoint:
     others: tuple[str, ...] = field(repr=False)
     problems: tuple[str, ...]
     format: str
+    only: str = ""
 
     @cached_property
     def whole(self) -> bool:
@@ -85,6 +90,14 @@ class Checkpoint:
         return tuple(sorted(found, key=lambda file: (-1 if file.rank is None else file.rank, file.name)))
 
     @cached_property
+    def strays(self) -> Mapping[str, tuple[Stray, ...]]:
+        """Per broken tensor where elements lie that are not where they are promised; looked for in the first 40 alone."""
+        from shardviz.checks.checkpoints.mend import rescue
+
+        moved = [tensor for tensor in self.broken if any(chunk.stored for chunk in tensor.wrong_chunks)]
+        return {rescued.tensor.name: rescued.strays for rescued in rescue(self, moved[:_MOST_EXPLAINED])}
+
+    @cached_property
     def text(self) -> str:
         """The verdict, what is wrong, and the totals, in words."""
         from shardviz.checks.checkpoints.words import checkpoint_words
@@ -103,7 +116,7 @@ class Checkpoint:
         """The map of one tensor: its chunks as boxes over the global shape, with what is missing and what is promised twice."""
         from shardviz.checks.checkpoints.report import tensor_picture
 
-        return tensor_picture(self[name])
+        return tensor_picture(self[name], self.strays.get(name, ()))
 
     def save(self, path: str | Path) -> Path:
         """Write the map as a self-contained page.
@@ -123,40 +136,45 @@ class Checkpoint:
         return {"tensors": [_tensor_document(tensor) for tensor in self.tensors], "whole": self.whole}
 
 
-def checkpoint(directory: str | Path, progress: Progress | None = None) -> Checkpoint:
+def checkpoint(directory: str | Path, progress: Progress | None = None, only: str = "") -> Checkpoint:
     """Look into a distributed checkpoint, down to the stored bytes. Nothing in it is unpickled or changed.
 
     Args:
         directory: what `torch.distributed.checkpoint.save` wrote, or its Hugging Face writer.
         progress: called with a sentence and the fraction done, 0 to 1.
+        only: look into the entries alone whose names have this in them; `*` in it stands for anything.
 
     Returns:
         What it holds. Data files that are missing, cut short or damaged count as storing nothing, and `problems` says so.
 
     Raises:
-        FileError: the directory is no checkpoint, or its metadata cannot be read or is not to be trusted.
+        FileError: the directory is no checkpoint, its metadata cannot be read or is not to be trusted, or it has no such entry.
     """
     place = Path(directory)
+    wanted = re.compile(".*".join(map(re.escape, only.split("*"))), re.DOTALL)
     try:
-        return _looked_at(place, progress or _silent)
+        found = _looked_at(place, progress or _silent, lambda name: wanted.search(name) is not None)
     except OSError as error:
         raise FileError(f"{shown(str(place))} cannot be read: {error.strerror}") from error
+    if only and not found.tensors and not found.others:
+        raise FileError(f"{shown(str(place))} has no tensor with {shown(only)!r} in its name")
+    return replace(found, only=only)
 
 
-def _looked_at(place: Path, progress: Progress) -> Checkpoint:
+def _looked_at(place: Path, progress: Progress, wanted: Callable[[str], bool]) -> Checkpoint:
     if not place.is_dir():
         raise FileError(f"{shown(str(place))} is no directory")
     with DataFiles(place) as files:
         if (place / METADATA).exists():
-            return _torch(place, files, progress)
+            return _torch(place, files, progress, wanted)
         if safetensors_files(place):
-            return _hugging(place, files, progress)
+            return _hugging(place, files, progress, wanted)
     others = sorted(place.glob("__*.metadata"))
     hint = f"; {shown(others[0].name)} is of a save without coordination, which is not read" if others else ""
     raise FileError(f"{shown(str(place))} is no checkpoint: it has neither {METADATA} nor safetensors files{hint}")
 
 
-def _torch(directory: Path, files: DataFiles, progress: Progress) -> Checkpoint:
+def _torch(directory: Path, files: DataFiles, progress: Progress, wanted: Callable[[str], bool]) -> Checkpoint:
     data = read_whole(directory / METADATA, LARGEST_METADATA)
     problems: dict[str, int] = {}
     tensors = []
@@ -165,16 +183,18 @@ def _torch(directory: Path, files: DataFiles, progress: Progress) -> Checkpoint:
             promises = read_metadata(data)
         except FileError as error:
             raise FileError(f"{shown(str(directory / METADATA))} cannot be trusted: {error}") from error
-        for place, promised in enumerate(promises.tensors):
+        entries = [tensor for tensor in promises.tensors if wanted(tensor.name)]
+        for place, promised in enumerate(entries):
             if place % 256 == 0:
-                progress("looking into the data files", place / len(promises.tensors))
+                progress("looking into the data files", place / len(entries))
             chunks = tuple([_looked_into(chunk, promised.dtype, files) for chunk in promised.chunks])
             tensors.append(StoredTensor(promised.name, promised.shape, promised.dtype, chunks))
             for chunk in chunks:
                 if chunk.problem:
                     _count(problems, chunk.problem, promised.name, chunk)
-    _check_others(promises, files, problems)
-    return Checkpoint(directory, tuple(tensors), tuple(promises.others), _sentences(problems), "torch")
+    others = {name: place for name, place in promises.others.items() if wanted(name)}
+    _check_others(others, files, problems)
+    return Checkpoint(directory, tuple(tensors), tuple(others), _sentences(problems), "torch")
 
 
 @contextmanager
@@ -192,8 +212,8 @@ def _no_collection() -> Iterator[None]:
 def _looked_into(promise: Promise, dtype: str, files: DataFiles) -> Chunk:
     if promise.place is None:
         return Chunk(promise.offset, promise.size, None, None, "the metadata does not say where it is stored")
-    if promise.packed:
-        raise FileError(f"its data files are packed by {shown(promise.packed)}; only unpacked ones can be looked into")
+    if promise.place.packed:
+        raise FileError(f"its data files are packed by {shown(promise.place.packed)}; only unpacked ones can be looked into")
     try:
         stored = files.stored(promise.place)
     except FileError as error:
@@ -202,8 +222,8 @@ def _looked_into(promise: Promise, dtype: str, files: DataFiles) -> Chunk:
     return Chunk(promise.offset, promise.size, promise.place, stored, problem)
 
 
-def _check_others(promises: Promises, files: DataFiles, problems: dict[str, int]) -> None:
-    for name, place in promises.others.items():
+def _check_others(others: Mapping[str, Place | None], files: DataFiles, problems: dict[str, int]) -> None:
+    for name, place in others.items():
         try:
             if place is None:
                 raise FileError("the metadata does not say where it is stored")
@@ -228,13 +248,15 @@ def _sentences(problems: dict[str, int]) -> tuple[str, ...]:
     return tuple(f"{text} ({count} entries lie in it)" if count > 1 else text for text, count in problems.items())
 
 
-def _hugging(directory: Path, files: DataFiles, progress: Progress) -> Checkpoint:
+def _hugging(directory: Path, files: DataFiles, progress: Progress, wanted: Callable[[str], bool]) -> Checkpoint:
     names = safetensors_files(directory)
     found: dict[str, list[Chunk]] = {}
     dtypes: dict[str, str] = {}
     for place, file in enumerate(names):
         progress("looking into the data files", place / len(names))
         for name, offset, stored, _ in parts(files, file):
+            if not wanted(name):
+                continue
             if len(offset) != len(found.get(name, [Chunk(offset, (), None, None)])[0].offset):
                 raise FileError(f"{shown(file)} gives {shown(name)} another number of dimensions than the other files")
             problem = "" if dtypes.setdefault(name, stored.dtype) == stored.dtype else f"it stores {stored.dtype}"

@@ -16,6 +16,7 @@ from shardviz.checks.checkpoints.datafiles import DataFiles, shown
 from shardviz.checks.checkpoints.dtypes import itemsize
 from shardviz.checks.checkpoints.facts import StoredTensor
 from shardviz.checks.checkpoints.hugging import parts
+from shardviz.checks.checkpoints.words import many
 from shardviz.core.errors import FileError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
-__all__ = ["Difference", "compare_checkpoints", "convert", "elements"]
+__all__ = ["Difference", "compare_checkpoints", "convert", "elements", "recut"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,15 @@ def compare_checkpoints(one: Checkpoint, other: Checkpoint) -> Iterator[Differen
                 yield from _differences(tensor, other[tensor.name], left, right)
 
 
+def recut(one: Checkpoint, other: Checkpoint) -> tuple[str, ...]:
+    """The tensors of both checkpoints that are cut into other chunks; empty chunks do not count."""
+    cuts: list[dict[str, set[tuple[tuple[int, ...], tuple[int, ...]]]]] = [
+        {tensor.name: {(c.offset, c.size) for c in tensor.chunks if c.promised} for tensor in found.tensors}
+        for found in (one, other)
+    ]
+    return tuple(name for name, boxes in cuts[0].items() if cuts[1].get(name, boxes) != boxes)
+
+
 def _differences(one: StoredTensor, other: StoredTensor, left: DataFiles, right: DataFiles) -> Iterator[Difference]:
     name = shown(one.name)
     if (one.shape, one.dtype) != (other.shape, other.dtype):
@@ -102,12 +112,12 @@ def _differences(one: StoredTensor, other: StoredTensor, left: DataFiles, right:
         return
     for tensor, which in ((one, "the first"), (other, "the second")):
         if not tensor.whole:
-            yield Difference(one.name, f"{name} is not whole in {which}: {tensor.missing_elements:,} elements missing")
+            yield Difference(one.name, f"{name} is not whole in {which}: {many(tensor.missing_elements, 'element')} missing")
     index, count = _first_difference(one, other, left, right)
     if index is not None:
         at = box_text(Box(index, (1,) * len(index)))
         total = math.prod(one.shape)
-        yield Difference(one.name, f"{name} differs in {count:,} of {total:,} elements, first at {at}", index, count)
+        yield Difference(one.name, f"{name} differs in {count:,} of {many(total, 'element')}, first at {at}", index, count)
 
 
 def _first_difference(

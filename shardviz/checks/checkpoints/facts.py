@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
+from msgspec import Struct
+
 from shardviz.checks.checkpoints.archive import Stored
 from shardviz.checks.checkpoints.chunks import Box, Coverage, coverage, intersection
 from shardviz.checks.checkpoints.datafiles import writer
@@ -15,13 +17,13 @@ from shardviz.checks.checkpoints.dtypes import itemsize
 from shardviz.checks.checkpoints.metadata import Place
 from shardviz.core.errors import SpecError
 from shardviz.core.layout import layout
+from shardviz.core.runs import Runs
 from shardviz.core.spec import Spec
 
-__all__ = ["Chunk", "FileTotal", "Location", "Piece", "StoredTensor"]
+__all__ = ["Chunk", "FileTotal", "Location", "Piece", "StoredTensor", "Stray"]
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """One chunk of a tensor: what the metadata promises, and what the data file holds.
 
     Attributes:
@@ -67,6 +69,14 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Stray:
+    """A chunk that holds other elements than the metadata promises, and the box of those that it holds."""
+
+    chunk: Chunk
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
 class Location:
     """Where one element lies: the file, its first byte there, and the number of bytes."""
 
@@ -84,8 +94,7 @@ class Piece:
     chunk: Chunk
 
 
-@dataclass(frozen=True)
-class StoredTensor:
+class StoredTensor(Struct, frozen=True, dict=True):
     """One tensor of a checkpoint.
 
     Attributes:
@@ -146,8 +155,12 @@ class StoredTensor:
         """Bytes of all its stored elements."""
         return sum(chunk.tensor.bytes for chunk in self.chunks if chunk.tensor)
 
-    def where(self, index: Sequence[int]) -> Location | None:
+    def where(self, index: Sequence[int], strays: Sequence[Stray] = ()) -> Location | None:
         """Where the element at a global index is stored; None where it is missing.
+
+        Args:
+            index: the global index.
+            strays: chunks that hold other elements than they promise, to be taken for what they hold.
 
         Raises:
             SpecError: the tensor has no such element.
@@ -155,11 +168,14 @@ class StoredTensor:
         place = tuple(index)
         if len(place) != len(self.shape) or not all(0 <= i < size for i, size in zip(place, self.shape, strict=True)):
             raise SpecError(f"{place} is no element of {self.name!r}, whose shape is {self.shape}")
-        for chunk in self.chunks:
-            local = tuple(i - low for i, low in zip(place, chunk.offset, strict=True))
-            if chunk.tensor is None or chunk.place is None or not chunk.reachable.numel:
+        held = [(stray.chunk, stray.box) for stray in strays]
+        astray = {id(chunk) for chunk, _ in held}
+        held += [(chunk, chunk.reachable) for chunk in self.chunks if id(chunk) not in astray]
+        for chunk, box in held:
+            local = tuple(i - low for i, low in zip(place, box.offset, strict=True))
+            if chunk.tensor is None or chunk.place is None or not box.numel:
                 continue
-            if all(0 <= i < size for i, size in zip(local, chunk.reachable.size, strict=True)):
+            if all(0 <= i < size for i, size in zip(local, box.size, strict=True)):
                 unit = itemsize(self.dtype)
                 step = sum(i * stride for i, stride in zip(local, chunk.tensor.stride, strict=True))
                 return Location(chunk.place.file, chunk.tensor.byte_offset + step * unit, unit)
@@ -177,8 +193,12 @@ class StoredTensor:
         """
         if spec.shape != self.shape:
             raise SpecError(f"{self.name!r} has shape {self.shape}, and the spec is of a tensor of shape {spec.shape}")
+        return self.pieces(layout(spec)[rank].runs)
+
+    def pieces(self, held: Sequence[Runs]) -> tuple[Piece, ...]:
+        """What would be read to fill a shard that holds these runs per tensor dimension."""
         pieces = []
-        for runs in product(*layout(spec)[rank].runs):
+        for runs in product(*held):
             wanted = Box(tuple(start for start, _ in runs), tuple(stop - start for start, stop in runs))
             for chunk in self.chunks:
                 shared = intersection(wanted, chunk.reachable) if chunk.reachable.numel else None

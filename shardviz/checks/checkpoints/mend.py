@@ -7,16 +7,17 @@ import fcntl
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from shardviz.checks.checkpoints.checkpoint import LARGEST_METADATA, METADATA, Checkpoint, checkpoint
 from shardviz.checks.checkpoints.chunks import Box, box_text, coverage
 from shardviz.checks.checkpoints.datafiles import read_whole, shown, writer
-from shardviz.checks.checkpoints.facts import Chunk, StoredTensor
+from shardviz.checks.checkpoints.facts import Chunk, StoredTensor, Stray
 from shardviz.checks.checkpoints.origin import Origin, origins
 from shardviz.checks.checkpoints.rewriting import rewritten
+from shardviz.checks.checkpoints.words import many
 from shardviz.core.errors import FileError
 from shardviz.core.spec import Spec
 
@@ -44,6 +45,14 @@ class Rescue:
     reason: str = ""
 
     @property
+    def strays(self) -> tuple[Stray, ...]:
+        """The chunks that hold other elements than they promise, as far as that can be told."""
+        if self.spec is None:
+            return ()
+        pairs = zip(self.tensor.chunks, self.boxes, strict=True)
+        return tuple(Stray(c, box) for c, box in pairs if box and (box.offset, box.size) != (c.offset, c.size))
+
+    @property
     def gone_elements(self) -> int:
         """Number of elements that are gone."""
         return sum(box.numel for box in self.gone)
@@ -56,7 +65,8 @@ class Rescue:
         if not self.gone:
             return f"{name}: whole again{how}"
         listed = ", ".join(box_text(box) for box in self.gone[:20]) + (", …" if len(self.gone) > 20 else "")
-        return f"{name}: {self.gone_elements} of {math.prod(self.tensor.shape)} elements are gone: {listed}{how}"
+        total = many(math.prod(self.tensor.shape), "element")
+        return f"{name}: {self.gone_elements:,} of {total} gone: {listed}{how}"
 
 
 @dataclass(frozen=True)
@@ -90,12 +100,20 @@ class Mended:
         return "\n".join(lines)
 
 
-def rescue(found: Checkpoint) -> tuple[Rescue, ...]:
-    """What can be got back of every broken tensor; nothing is written."""
+def rescue(found: Checkpoint, tensors: Sequence[StoredTensor] | None = None) -> tuple[Rescue, ...]:
+    """What can be got back of every broken tensor, or of these; nothing is written."""
     ranks = _ranks(found)
-    explained = {tensor.name: origins(tensor, ranks) for tensor in found.broken}
-    shared = _shared_meshes([ways for ways in explained.values() if ways])
-    return tuple(_rescue(tensor, _agreeing(explained[tensor.name], shared)) for tensor in found.broken)
+    broken = found.broken if tensors is None else tensors
+    known: dict[Hashable, tuple[Origin, ...]] = {}  # a model has many tensors that are stored alike
+    explained = []
+    for tensor in broken:
+        stored = tuple((c.rank, c.offset, c.size, c.tensor.shape if c.tensor else None) for c in tensor.chunks)
+        alike = tensor.shape, stored
+        if alike not in known:
+            known[alike] = origins(tensor, ranks)
+        explained.append(known[alike])
+    shared = _shared_meshes([ways for ways in explained if ways])
+    return tuple(_rescue(tensor, _agreeing(ways, shared)) for tensor, ways in zip(broken, explained, strict=True))
 
 
 def mend(found: Checkpoint, out: str | Path) -> Mended:

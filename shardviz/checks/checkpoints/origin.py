@@ -14,8 +14,8 @@ from functools import lru_cache
 from itertools import permutations, product
 
 from shardviz.checks.checkpoints.chunks import Box, coverage
-from shardviz.checks.checkpoints.facts import StoredTensor
-from shardviz.core.layout import Layout, layout
+from shardviz.checks.checkpoints.facts import Chunk, StoredTensor
+from shardviz.core.layout import Layout, layout, local_shape_and_offset
 from shardviz.core.mesh import Mesh
 from shardviz.core.placements import Placement, Replicate, Shard, StridedShard
 from shardviz.core.spec import Spec
@@ -24,6 +24,12 @@ __all__ = ["Origin", "origins"]
 
 _MOST_DIMS = 4
 """The most mesh dimensions that are tried: replicas, FSDP2, expert and tensor parallelism."""
+
+_MOST_RANKS = 1 << 14
+"""More ranks are taken for a mistake in a file's name."""
+
+_PROBES = 6
+"""Chunks that most ways of cutting fail to explain, so that few are tried on all."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ def origins(tensor: StoredTensor, ranks: int) -> tuple[Origin, ...]:
     """
     writers = [chunk.rank for chunk in tensor.chunks]
     known = [rank for rank in writers if rank is not None]
-    if len(known) != len(writers) or not known:
+    if len(known) != len(writers) or not known or ranks > _MOST_RANKS:
         return ()
     dims = tuple(
         dim
@@ -56,6 +62,7 @@ def origins(tensor: StoredTensor, ranks: int) -> tuple[Origin, ...]:
         if any(chunk.size[dim] < size or chunk.offset[dim] for chunk in tensor.chunks)
     )
     found: list[Origin] = []
+    probes = _probes(tensor)
     for block in (size for size in range(ranks, 1, -1) if ranks % size == 0):  # a pipeline's stage is a block of the ranks
         first = min(known) // block * block
         if max(known) >= first + block:
@@ -63,12 +70,26 @@ def origins(tensor: StoredTensor, ranks: int) -> tuple[Origin, ...]:
         for sizes in _meshes(block):
             mesh = Mesh(sizes, range(first, first + block))
             for placements in _cuts(sizes, dims):
-                boxes = _explains(Spec(tensor.shape, mesh, placements), tensor)
-                if boxes is not None:
-                    found.append(Origin(Spec(tensor.shape, mesh, placements), boxes))
+                spec = Spec(tensor.shape, mesh, placements)
+                if all(_holds(spec, chunk) for chunk in probes) and (boxes := _explains(spec, tensor)) is not None:
+                    found.append(Origin(spec, boxes))
         if found:
             break
     return tuple(found)
+
+
+def _probes(tensor: StoredTensor) -> list[Chunk]:
+    """A few chunks of which something is known: those that are wrong, and the first and the last."""
+    stored = [chunk for chunk in tensor.chunks if chunk.tensor]
+    wrong = [chunk for chunk in stored if not chunk.right]
+    return [*wrong[: _PROBES - 2], *stored[:1], *stored[-1:]]
+
+
+def _holds(spec: Spec, chunk: Chunk) -> bool:
+    """Whether the rank that wrote a chunk would hold a shard of the stored shape."""
+    assert chunk.rank is not None
+    assert chunk.tensor is not None
+    return local_shape_and_offset(spec, spec.mesh.coordinate(chunk.rank))[0] == chunk.tensor.shape
 
 
 def _explains(spec: Spec, tensor: StoredTensor) -> tuple[Box | None, ...] | None:

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shardviz.checks.checkpoints.chunks import Box
+from shardviz.checks.checkpoints.content import Difference, recut
 from shardviz.checks.checkpoints.datafiles import shown
-from shardviz.checks.checkpoints.facts import StoredTensor
+from shardviz.checks.checkpoints.facts import StoredTensor, Stray
+from shardviz.checks.checkpoints.words import many
 from shardviz.core.errors import FileError
 from shardviz.picture import Picture, Section, Table, page
+from shardviz.picture.pages import MOST_ROWS
 from shardviz.picture.scene_chunks import ChunkMap, MappedChunk, draw_chunks
 
 if TYPE_CHECKING:
     from shardviz.checks.checkpoints.checkpoint import Checkpoint
-    from shardviz.checks.checkpoints.content import Difference
 
 __all__ = ["checkpoint_page", "chunk_map", "comparison_page", "notebook_html", "save_page", "tensor_picture", "write_page"]
 
@@ -24,18 +26,20 @@ _MOST_PICTURES = 24
 """The most maps on a page: of the broken tensors first, then of the largest."""
 
 
-def tensor_picture(tensor: StoredTensor) -> Picture:
-    """The map of one tensor."""
-    return draw_chunks([chunk_map(tensor)])
+def tensor_picture(tensor: StoredTensor, strays: Sequence[Stray] = ()) -> Picture:
+    """The map of one tensor, with the chunks that hold other elements than they promise where these belong."""
+    return draw_chunks([chunk_map(tensor, strays)])
 
 
-def chunk_map(tensor: StoredTensor, name: str | None = None) -> ChunkMap:
+def chunk_map(tensor: StoredTensor, strays: Sequence[Stray] = (), name: str | None = None) -> ChunkMap:
     """The facts of a tensor's map.
 
     Args:
         tensor: the tensor.
+        strays: the chunks that hold other elements than they promise.
         name: what to call it on the map, where its own name does not do.
     """
+    held = {id(stray.chunk): (stray.box.offset, stray.box.size) for stray in strays}
     chunks = tuple(
         MappedChunk(
             chunk.offset,
@@ -44,6 +48,7 @@ def chunk_map(tensor: StoredTensor, name: str | None = None) -> ChunkMap:
             chunk.right,
             -1 if chunk.rank is None else chunk.rank,
             shown(chunk.place.file) if chunk.place else "",
+            held.get(id(chunk)),
         )
         for chunk in tensor.chunks
     )
@@ -59,28 +64,52 @@ def checkpoint_page(found: Checkpoint) -> str:
     title = f"Checkpoint {shown(found.directory.name)}"
     whole = sorted((t for t in found.tensors if t.whole), key=lambda tensor: -tensor.bytes)
     pictured = [*found.broken, *whole][:_MOST_PICTURES]
+    first, *_, verdict = found.text.splitlines()
     sections = [
-        Section(prose="\n\n".join([found.text.splitlines()[-1], *found.problems[:20]])),
-        Section("Tensors", table=_tensor_table(found)),
+        Section(prose="\n\n".join([verdict, first.removeprefix(f"{shown(str(found.directory))}: "), *found.problems[:20]])),
+        Section(
+            "Tensors", "To see the broken ones alone, type “not whole”." * (len(found) > MOST_ROWS), table=_tensor_table(found)
+        ),
         Section("Files", table=_file_table(found)),
-        *(Section(shown(tensor.name), picture=tensor_picture(tensor)) for tensor in pictured),
+        Section("Maps", prose=_drawn(found, len(pictured))),
+        *(Section(picture=tensor_picture(tensor, found.strays.get(tensor.name, ()))) for tensor in pictured),
     ]
-    if len(pictured) < len(found):
-        more = f"Drawn: {len(pictured)} of {len(found):,} tensors, the broken ones first; checkpoint.picture(name) draws any."
-        sections.insert(1, Section(prose=more))
     return page(title, sections, source=shown(str(found.directory)))
+
+
+def _drawn(found: Checkpoint, count: int) -> str:
+    """Which tensors are drawn, and how to see others."""
+    about = "Every chunk over the global shape, in the colour of the rank whose file it is in."
+    if count == len(found):
+        return about
+    broken = len(found.broken)
+    which = (
+        f"{count} of the {broken:,} broken tensors" if broken > count else f"{many(broken, 'broken tensor')} and the largest"
+    )
+    which = which if broken else "the largest"
+    more = f"shardviz checkpoint {shown(str(found.directory))} --tensor NAME -o map.html"
+    return f"{about}\n\nDrawn here: {count} of {len(found):,} tensors, {which}. Others, by a part of their names: {more}"
 
 
 def comparison_page(one: Checkpoint, other: Checkpoint, differences: Sequence[Difference]) -> str:
     """Two checkpoints as one page: what differs, and the maps of these tensors one above the other."""
-    rows = tuple((shown(d.name), d.sentence) for d in differences)
-    sections = [Section(prose="They differ." if rows else "They are equal, element by element.")]
+    rows = tuple((shown(d.name), d.sentence.removeprefix(f"{shown(d.name)} ")) for d in differences)
+    moved = set(recut(one, other))
+    cuts = f"\n\n{many(len(moved), 'tensor')} cut in other ways: the maps show how." if moved else ""
+    sections = [Section(prose=("They differ." if rows else "They are equal, element by element.") + cuts)]
     if rows:
         sections.append(Section("Differences", table=Table(("tensor", "what differs"), rows)))
-    both = [t for t in one.tensors if t.name in {u.name for u in other.tensors}]
-    named = {difference.name for difference in differences}
-    for tensor in sorted(both, key=lambda tensor: tensor.name not in named)[:_MOST_PICTURES]:
-        maps = [chunk_map(t[tensor.name], f"{tensor.name} in {t.directory}") for t in (one, other)]
+    named, there = {difference.name for difference in differences}, {tensor.name for tensor in other.tensors}
+    both = [tensor for tensor in one.tensors if tensor.name in there]
+    drawn = sorted(both, key=lambda tensor: (tensor.name not in named, tensor.name not in moved))[:_MOST_PICTURES]
+    if len(drawn) < len(both):
+        which = "those that differ first, then those cut in other ways"
+        more = f"Drawn here: {len(drawn)} of {len(both):,} tensors, {which}. --tensor NAME -o FILE draws others."
+        sections.append(Section("Maps", more))
+    for tensor in drawn:
+        maps = [
+            chunk_map(t[tensor.name], t.strays.get(tensor.name, ()), f"{tensor.name} in {t.directory}") for t in (one, other)
+        ]
         sections.append(Section(shown(tensor.name), picture=draw_chunks(maps)))
     return page("Two checkpoints", sections, source=f"{shown(str(one.directory))} and {shown(str(other.directory))}")
 
@@ -113,13 +142,14 @@ def write_page(document: str, target: Path) -> Path:
 def notebook_html(found: Checkpoint) -> str:
     """What a notebook shows: the words, and the maps of the first broken tensors."""
     words = f"<pre>{escape(found.text)}</pre>"
-    return words + "".join(tensor_picture(tensor).markup() for tensor in found.broken[:3])
+    return words + "".join(found.picture(tensor.name).markup() for tensor in found.broken[:3])
 
 
 def _tensor_table(found: Checkpoint) -> Table:
     rows = tuple(
         (
             shown(tensor.name),
+            "whole" if tensor.whole else "NOT whole",
             f"[{', '.join(map(str, tensor.shape))}]",
             tensor.dtype,
             f"{len(tensor.chunks)}",
@@ -127,11 +157,10 @@ def _tensor_table(found: Checkpoint) -> Table:
             f"{tensor.missing_elements:,}",
             f"{tensor.overlapping_elements:,}",
             f"{len(tensor.wrong_chunks)}",
-            "whole" if tensor.whole else "NOT whole",
         )
         for tensor in (*found.broken, *(tensor for tensor in found.tensors if tensor.whole))
     )
-    head = ("tensor", "shape", "dtype", "chunks", "elements", "missing", "promised twice", "wrong chunks", "verdict")
+    head = ("tensor", "verdict", "shape", "dtype", "chunks", "elements", "missing", "promised twice", "wrong chunks")
     return Table(head, rows)
 
 

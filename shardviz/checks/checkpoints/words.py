@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from shardviz.checks.checkpoints.chunks import Box, box_text
+from shardviz.checks.checkpoints.chunks import Box, box_text, intersection
 from shardviz.checks.checkpoints.datafiles import shown
-from shardviz.checks.checkpoints.facts import Chunk, StoredTensor
+from shardviz.checks.checkpoints.facts import Chunk, StoredTensor, Stray
 
 if TYPE_CHECKING:
     from shardviz.checks.checkpoints.checkpoint import Checkpoint
 
-__all__ = ["checkpoint_words", "tensor_words"]
+__all__ = ["checkpoint_words", "many", "stray_words", "tensor_words"]
 
 _MOST_TENSORS, _MOST_CHUNKS, _MOST_FILES = 40, 8, 16
 
@@ -21,34 +21,37 @@ def checkpoint_words(found: Checkpoint) -> str:
     """A checkpoint in words; long lists are cut, and say so."""
     chunks = sum(len(tensor.chunks) for tensor in found.tensors)
     size = sum(tensor.bytes for tensor in found.tensors)
-    others = f" and {_many(len(found.others), 'other entry', 'other entries')}" if found.others else ""
+    others = f" and {many(len(found.others), 'other entry', 'other entries')}" if found.others else ""
     lines = [
-        f"{shown(str(found.directory))}: {_many(len(found), 'tensor')} in {_many(chunks, 'chunk')}{others}, "
-        f"{size:,} bytes in {_many(len(found.files), 'file')}"
+        f"{shown(str(found.directory))}: {many(len(found), 'tensor')} in {many(chunks, 'chunk')}{others}, "
+        f"{many(size, 'byte')} in {many(len(found.files), 'file')}"
+        + (f"; only entries with {shown(found.only)!r} in their names" if found.only else "")
     ]
-    lines += _some([tensor_words(tensor) for tensor in found.broken], _MOST_TENSORS, "broken tensors")
+    broken = [tensor_words(tensor, found.strays.get(tensor.name, ())) for tensor in found.broken]
+    lines += _some(broken, _MOST_TENSORS, "broken tensors")
     lines += _some(list(found.problems), _MOST_TENSORS, "problems")
     files = [
-        f"{shown(file.name)}: {_many(file.chunks, 'chunk')}, {file.elements:,} elements, {file.bytes:,} bytes"
+        f"{shown(file.name)}: {many(file.chunks, 'chunk')}, {many(file.elements, 'element')}, {many(file.bytes, 'byte')}"
         for file in found.files
     ]
     lines += _some(files, _MOST_FILES, "files")
     return "\n".join([*lines, _verdict(found)])
 
 
-def tensor_words(tensor: StoredTensor) -> str:
-    """A tensor and what is wrong with it, in a sentence."""
+def tensor_words(tensor: StoredTensor, strays: Sequence[Stray] = ()) -> str:
+    """A tensor, what is wrong with it, and where what seems lost really lies, in a sentence."""
     about = f"{shown(tensor.name)} [{', '.join(map(str, tensor.shape))}] {tensor.dtype}"
     parts = []
     if tensor.missing_elements:
-        total = Box((), tensor.shape).numel
-        parts.append(f"{tensor.missing_elements:,} of {total:,} elements missing: {_boxes(tensor.covered.gaps)}")
+        total = many(Box((), tensor.shape).numel, "element")
+        parts.append(f"{tensor.missing_elements:,} of {total} missing: {_boxes(tensor.covered.gaps)}")
     if tensor.overlapping_elements:
-        parts.append(f"{tensor.overlapping_elements:,} elements promised twice: {_boxes(tensor.covered.overlaps)}")
+        parts.append(f"{many(tensor.overlapping_elements, 'element')} promised twice: {_boxes(tensor.covered.overlaps)}")
     wrong = tensor.wrong_chunks
     parts += [_chunk(chunk) for chunk in wrong[:_MOST_CHUNKS]]
     if len(wrong) > _MOST_CHUNKS:
         parts.append(f"{len(wrong) - _MOST_CHUNKS} more chunks that store other than they promise")
+    parts += [stray_words(stray) for stray in strays[:_MOST_CHUNKS]]
     return f"{about}: {'; '.join(parts) or 'whole'}"
 
 
@@ -56,6 +59,12 @@ def _chunk(chunk: Chunk) -> str:
     where = f" ({shown(chunk.place.file)})" if chunk.place else ""
     at = f" at {box_text(Box(chunk.offset, (1,) * len(chunk.offset)))}" if chunk.offset else ""
     return f"the chunk{at} promises {chunk.promised:,} and stores {chunk.stored:,}{where}"
+
+
+def stray_words(stray: Stray) -> str:
+    """Where elements lie that are promised elsewhere, or nowhere."""
+    place = stray.chunk.place
+    return f"{box_text(stray.box)} really lies in {shown(place.file) if place else 'no file'}"
 
 
 def _boxes(boxes: Sequence[Box]) -> str:
@@ -66,14 +75,29 @@ def _verdict(found: Checkpoint) -> str:
     if found.whole:
         return "whole: every chunk stores what is promised, every element once"
     missing = sum(tensor.missing_elements for tensor in found.broken)
-    parts = [f"{_many(len(found.broken), 'tensor')} broken, {missing:,} elements missing" if found.broken else ""]
-    parts.append(f"{_many(len(found.problems), 'problem')} with its files" if found.problems else "")
+    there = sum(_gap(found[name], stray) for name, strays in found.strays.items() for stray in strays)
+    elsewhere = f", {there:,} of them stored where they are not promised (--mend brings them back)" if there else ""
+    broken = f"{many(len(found.broken), 'tensor')} broken, {many(missing, 'element')} missing{elsewhere}"
+    parts = [broken if found.broken else ""]
+    parts.append(f"{many(len(found.problems), 'problem')} with its files" if found.problems else "")
     return f"NOT whole: {'; '.join(filter(None, parts))}"
+
+
+def _gap(tensor: StoredTensor, stray: Stray) -> int:
+    """How many of the missing elements a chunk holds."""
+    shared = (intersection(gap, stray.box) for gap in tensor.covered.gaps)
+    return sum(box.numel for box in shared if box)
 
 
 def _some(lines: list[str], most: int, what: str) -> list[str]:
     return lines if len(lines) <= most else [*lines[:most], f"and {len(lines) - most:,} more {what}"]
 
 
-def _many(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+def many(count: int, one: str, more: str | None = None) -> str:
+    """A count and what is counted.
+
+    Example:
+        >>> many(1, "tensor"), many(2000, "tensor"), many(2, "entry", "entries")
+        ('1 tensor', '2,000 tensors', '2 entries')
+    """
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
