@@ -107,8 +107,8 @@ class _Method:
             after.append(along(buffer, self.dim, order))
         shown = runs_text(buffers[0].axes[self.dim], 8)
         sentence = (
-            f"{shown} is cut into {dp} rows and each into {tp} pieces; taking every {tp}. piece from the first, then from the "
-            f"next, gives {runs_text(after[0].axes[self.dim], 8)}."
+            f"{shown} is cut into {dp} rows and each into {tp} pieces; taking one piece of every {tp}, from the first on, then "
+            f"from the next on, gives {runs_text(after[0].axes[self.dim], 8)}."
         )
         return [Step("unshuffle", "local", sentence, tuple(after), (), (0,) * len(after), self.dim)], ""
 

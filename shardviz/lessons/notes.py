@@ -73,11 +73,16 @@ def verdict(name: str, finding: Finding, more: str) -> Verdict:
     head = {"right": "✓", "so far": "✓", "not yet": "**Not yet.**", "stub": "**Still the stub:**"}[finding.state]
     parts = [f"{head} {finding.sentence}".strip()]
     if finding.state != "stub":
-        rows = [("should give", finding.target), ("gives", finding.yours), ("your line", finding.line)]
+        rows = [
+            ("should give", finding.target),
+            ("gives", finding.yours),
+            ("raises", finding.error),
+            ("your line", finding.line),
+        ]
         lines = [
             f"- {what} `{_code(value)}`" for what, value in rows if value and not (what == "should give" and not finding.call)
         ]
-        if finding.call or finding.line:
+        if finding.call or finding.line or finding.error:
             parts.append("\n".join(lines))
         parts.append(finding.advice)
         if finding.printed:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from shardviz.lessons.exercise import Exercise, Finding
 from shardviz.lessons.running import PATIENCE
-from shardviz.lessons.values import differing, open_parts, plain, same, value_text
+from shardviz.lessons.values import differing, not_it, open_parts, plain, same, value_text
 from shardviz.picture import Picture
 
 __all__ = ["Ask"]
@@ -82,6 +82,9 @@ class Ask(Exercise):
             right = len(target) - len(wrong)
             first = f"number {wrong[0] + 1}, {value_text(yours[wrong[0]])}"
             return f"{right} of {len(target)} are right; the first wrong one is {first}."
-        if isinstance(target, int | float | str):
-            return f"It is not {value_text(yours)}."
-        return differing(target, yours)
+        if isinstance(target, Mapping) and isinstance(yours, Mapping) and set(target) == set(yours):
+            wrong = [key for key in target if not same(target[key], yours[key])]
+            return "; ".join(f"{key!r} is {not_it(target[key], yours[key])}" for key in wrong) + "."
+        if isinstance(target, Mapping | list):  # of the answer's form alone: its keys, its length
+            return differing(target, yours)
+        return f"It is {not_it(target, yours)}."

@@ -87,8 +87,8 @@ def differing(target: Any, yours: Any) -> str:
         'Entry 1 should be 2 and is 1.'
         >>> differing([[0, 1], [2]], [[0, 1]])
         'It should have 2 entries and has 1.'
-        >>> differing({"holder": 3}, {"holder": 2})
-        "'holder' is not 2."
+        >>> differing({(0, 1): [3]}, {(0, 1): [2]})
+        'At (0, 1) should be [3] and is [2].'
     """
     if yours is None:
         return "It returned None: is a `return` missing?"
@@ -103,6 +103,18 @@ def differing(target: Any, yours: Any) -> str:
     if isinstance(target, bool) != isinstance(yours, bool) or isinstance(yours, list | Mapping | Set):
         return _expected(target, yours)
     return f"It should be {value_text(target)} and is {value_text(yours)}."
+
+
+def not_it(target: Any, yours: Any) -> str:
+    """That a value is not right, without telling what would be; where it is of another kind, which kind is expected.
+
+    Example:
+        >>> not_it(3, 2), not_it(55, "train.py:55"), not_it(frozenset({4}), 4)
+        ('not 2', "not 'train.py:55': a whole number was expected", 'not 4: a list was expected')
+    """
+    kinds = [_kind(target), _kind(yours)]
+    alike = kinds[0] == kinds[1] or {int, float} >= {type(target), type(yours)}
+    return f"not {value_text(yours)}" + ("" if alike else f": {kinds[0]} was expected")
 
 
 def value_text(value: Any) -> str:
@@ -145,8 +157,6 @@ def _differing_keys(target: Mapping[Any, Any], yours: Any) -> str:
     if extra:
         return f"{value_text(extra[0])} is no key of the answer; the keys should be {value_text(list(target))}."
     wrong = [key for key in target if not same(target[key], yours[key])]
-    if isinstance(wrong[0], str):  # an answer to a question: the target is not given away
-        return "; ".join(f"{key!r} is not {value_text(yours[key])}" for key in wrong) + "."
     return f"At {value_text(wrong[0])} should be {value_text(target[wrong[0]])} and is {value_text(yours[wrong[0]])}."
 
 

@@ -38,7 +38,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Picture:
     """A drawing of facts, together with its text form.
 
@@ -157,5 +157,5 @@ class Picture:
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/html": self.markup(), "text/plain": self.text}
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.text

@@ -281,7 +281,7 @@ def believe_the_metadata(size, chunks):
         ("chunk-sizes", lambda size, ranks: {5: [2, 2, 1, 0], 6: [2, 2, 2, 0]}.get(size, []), "chunk_sizes(0, 1)", "1 entry"),
         ("fsdp-over-tp", left_to_right, "", "left-to-right"),
         ("fsdp-over-tp", dp_then_tp, "", "by dp first"),
-        ("unpad", trim_at_the_end, "", "Torch 2.8 made this mistake"),
+        ("unpad", trim_at_the_end, "", "Torch 2.8, too, cut off the end alone"),
         ("unshuffle", no_unpad, "", "forget no unpad"),
         ("unshuffle", no_unshuffle, "", "what the unshuffle is for"),
         ("uneven-mean", mean_of_means, "", "means do not"),

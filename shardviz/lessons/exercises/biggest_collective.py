@@ -98,7 +98,7 @@ What does one rank send in a call, in a group of k ranks? In an **all_gather**, 
 others. In a **reduce_scatter**, all but its own k-th part of what it gives. In an **all_reduce** (a ring), 2 × (k - 1)
 k-th parts of what it gives, rounded up to whole elements. bfloat16 has 2 bytes, float32 has 4.
 
-- `"line"`: the number of the line for which a rank sends the most **in a whole step**;
+- `"line"`: the line for which a rank sends the most **in a whole step**, as a number without the file's name;
 - `"bytes"`: how many bytes one rank sends for it in a step.
 """,
     machine="""

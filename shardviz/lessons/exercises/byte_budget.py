@@ -139,11 +139,11 @@ EXERCISE = Budget(
     notebook=9,
     title="a byte budget",
     text="""
-`{spec}` is to become `{target}`. The direct way, drawn below, has the rank that sends most send **{direct} bytes** (8
-bytes an element). Your budget is **{budget} bytes**.
+`{spec}` is to become `{target}`. On the direct way, drawn below, a rank sends up to **{direct} bytes** (8 bytes an element).
+Your budget is **{budget} bytes**.
 
-Give a way: a list of placements, one after the other, of which the last is `"{target}"`.
-The steps' bytes add up.
+Give a way: a list of the placements to go through, each as text for both mesh dimensions, such as
+`["R, R", "{target}"]` (which costs too much). The last is `"{target}"`. The steps' bytes add up.
 """,
     machine="""
 Each step costs what `sv.costs(sv.redistribute(spec, placements)).sent` says; the largest of these numbers counts.

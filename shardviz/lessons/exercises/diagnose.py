@@ -51,7 +51,8 @@ AILMENTS = (
     Ailment(
         "On an old torch, gathering six elements from four ranks gives 0, 1, 2, 0, 3, 5: an element is gone, a "
         "zero is there twice.",
-        "All padding was taken to be at the end after the gather; some of it stood in the middle.",
+        "Each row of the mesh was believed to hold what the plain chunk rule gives it, with its padding at the end. One "
+        "row was longer, and another had padding in the middle.",
         "reconstruction-repeats-a-zero",
     ),
     Ailment(
@@ -119,8 +120,8 @@ And these are the causes that were found; two of them are other people's:
 Which cause belongs to which symptom? Answer with a letter for each number.
 """,
     machine="""
-The museum's cards may help: `shardviz.checks.museum.cards()`,
-or `shardviz museum --list`.
+Hand over a dict, the letter under its number. The museum's cards may help: `shardviz.checks.museum.cards()`, or
+`shardviz museum --list`.
 """,
     stub="""
 answer = {1: ..., 2: ..., 3: ...}
@@ -128,10 +129,10 @@ answer = {1: ..., 2: ..., 3: ...}
     hints=(
         "Ask of each symptom first: is it about saving, loading, gathering, or a collective that waits? That "
         "rules out most causes.",
-        "Does anything raise? What goes wrong in silence has a shard that is empty or a copy; what is refused has"
-        " shards that overlap or sizes that do not fit.",
-        "Look for the number in the symptom: one row more, a row less, a row twice, rows moved by one. Each cause"
-        " makes just one of these.",
+        "Does anything raise, or wait? A cause that lets a rank stop, or two shards overlap, is noticed. A wrong"
+        " offset, size or order alone is not: there is no error, only other values.",
+        "Start from a cause, and ask what it would do: offsets move rows, sizes make a tensor too long or too short,"
+        " an order of cuts mixes rows even where everything divides.",
     ),
     pose=pose,
     words=words,

@@ -118,7 +118,7 @@ def corrected(pieces, size, dp, tp):
     raise NotImplementedError
 """,
     hints=(
-        "Its comment says what its author believed. For which sizes is that belief true? Try those for which it is not.",
+        "Its docstring says what its author believed. For which sizes is that belief true? Try those for which it is not.",
         "Let the computer look: for every size, is `reconstruct(shards(size, dp, tp), size, dp, tp)` equal to "
         "`list(range(size))`?",
         "Corrected: what of piece `d * tp + t` is real is chunk d of dp of chunk t of tp of the size. You wrote "

@@ -109,7 +109,7 @@ def shape_and_offset(size, cuts, coordinate):
         "Eight trillion elements, too: no list anywhere.",
         "Target to beat: yours lists elements, so eight trillion of them are too many for it. Two numbers are enough.",
     ),
-    done="This is the number that a checkpoint trusts. Torch 2.11 to 2.15 compute it with the cuts in another order.",
+    done="This is the number that a checkpoint trusts. Torch 2.10 to 2.15 compute it with the cuts in another order.",
     mistakes=(
         Mistake(
             from_the_start,

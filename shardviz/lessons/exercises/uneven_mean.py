@@ -61,8 +61,8 @@ def uneven_mean(shards):
         ),
         Mistake(
             lambda shards: sum(sum(shard) / len(shard) if shard else 0.0 for shard in shards) / len(shards),
-            "That is the mean of the ranks' means, with 0 for an empty rank: it weighs every rank alike and takes"
-            " nothing for a value of 0.",
+            "That is the mean of the ranks' means, with 0 for an empty rank: it weighs every rank alike, and an"
+            " empty one as if it had a value of 0.",
         ),
         Mistake(
             lambda shards: sum(map(sum, shards)) / (len(shards) * max(map(len, shards))),

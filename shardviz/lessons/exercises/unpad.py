@@ -82,7 +82,7 @@ def unpad(gathered, sizes):
         Mistake(
             lambda gathered, sizes: gathered[: sum(sizes)],
             "You take all padding to be at the end. It is at the end of each piece, so some of it stands in the "
-            "middle of the list. Torch 2.8 made this mistake.",
+            "middle of the list. Torch 2.8, too, cut off the end alone.",
         ),
         Mistake(lambda gathered, sizes: gathered, "You give back all slots, padding included."),
         Mistake(

@@ -97,7 +97,7 @@ MISTAKES = (
     ),
     Mistake(
         lambda pieces, size, dp, tp: columns(pieces, dp, tp),
-        "The order is right. Now forget no unpad: padding stands behind every piece.",
+        "The order is right. Now the padding, and forget no unpad: it stands behind every short piece.",
     ),
     Mistake(
         even,
@@ -106,7 +106,7 @@ MISTAKES = (
     ),
     Mistake(
         lambda pieces, size, dp, tp: sorted(rank_order(pieces, size, dp, tp)),
-        "You sort. The elements of a weight say nothing of their place; it was luck that the visible ones do.",
+        "You sort. The elements of a weight say nothing of their place.",
     ),
 )
 
@@ -115,9 +115,9 @@ EXERCISE = Code(
     notebook=4,
     title="the unshuffle",
     text="""
-All ranks of a dp × tp mesh have sent their piece of one tensor. TP had cut it first, FSDP2 over it:
-`chunk(chunk(tensor, tp)[t], dp)[d]` on rank `d * tp + t`, by torch's chunk rule. `pieces` are in the order of the
-ranks, padded at their ends to one length. What padding holds is arbitrary: it cannot be recognised.
+All ranks of a dp × tp mesh have sent their piece of one tensor. TP had cut it first, then FSDP2 cut what TP left: rank
+`d * tp + t` has `chunk(chunk(tensor, tp)[t], dp)[d]`, where `chunk` cuts by torch's chunk rule. `pieces` are in the
+order of the ranks, padded at their ends to one length. What padding holds is arbitrary: it cannot be recognised.
 
 Give the `size` elements of the tensor in their order.
 """,

@@ -13,9 +13,12 @@ from shardviz.lessons.exercise import Mistake
 from shardviz.lessons.questions import Ask
 from shardviz.picture import Picture, draw
 
+SHOWN = "[9] on dp=4, tp=2: _S(0, 2), S(0)"
+"""The tensor that the notebook itself shows."""
+
 
 def pose(random: Random) -> str:
-    """A tensor on at most eight ranks that torch 2.11 to 2.15 report wrongly."""
+    """A tensor on at most eight ranks that torch 2.10 to 2.15 report wrongly."""
     return random.choice(_wrong())
 
 
@@ -23,7 +26,7 @@ def pose(random: Random) -> str:
 def _wrong() -> tuple[str, ...]:
     meshes = ((3, 2), (4, 2))
     specs = (f"[{size}] on dp={dp}, tp={tp}: _S(0, {tp}), S(0)" for (dp, tp), size in product(meshes, range(5, 40)))
-    return tuple(spec for spec in specs if right(spec))
+    return tuple(spec for spec in specs if right(spec) and spec != SHOWN)
 
 
 def right(given: str) -> frozenset[int]:
@@ -57,7 +60,7 @@ EXERCISE = Ask(
     notebook=6,
     title="who is reported wrongly?",
     text="""
-The picture shows what the ranks hold of `{spec}`. Torch 2.11 to 2.15 **report** something else for some of them: they
+The picture shows what the ranks hold of `{spec}`. Torch 2.10 to 2.15 **report** something else for some of them: they
 read the same placements from left to right.
 
 On which ranks does the report differ, in shape or in offset? Answer with a list of ranks.
@@ -83,7 +86,7 @@ answer = ...  # a list of ranks
     mistakes=(
         Mistake(
             lambda given: frozenset(),
-            "On torch 2.11 to 2.15 some report is wrong here: compare shape and offset rank by rank.",
+            "On torch 2.10 to 2.15 some report is wrong here: compare shape and offset rank by rank.",
         ),
         Mistake(
             empty,
