@@ -52,6 +52,10 @@ def guard(model: nn.Module, *, warn: bool = False) -> tuple[str, ...]:
     Raises:
         ShardvizError: on every rank, where a parameter is wrong on any: a checkpoint would be refused or lose rows, or rows
             were shifted by loading.
+
+    Example:
+        >>> guard(nn.Linear(2, 2))  # no DTensor in it, so nothing is wrong
+        ()
     """
     mine = [*_shapes(model), *_used(model)]
     everyone: list[list[Trouble]] = [mine]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -123,6 +123,9 @@ class Museum:
                 return one
         raise SpecError(f"the museum shows no {name!r} now; it has {', '.join(one.card.id for one in self.shown)}")
 
+    def __iter__(self) -> Iterator[Shown]:
+        return iter(self.shown)
+
     def __bool__(self) -> bool:
         return any(one.differs for one in self.shown)
 
@@ -201,6 +204,11 @@ def museum(names: Sequence[str] = (), *, timeout: float = PATIENCE, progress: Ca
 
     Raises:
         SpecError: there is no such card.
+
+    Example:
+        >>> for shown in museum(["uneven-from-local"]):  # on four ranks
+        ...     print(shown.card.id, shown.outcome in ("right", "wrong", "refused", "hangs"))
+        uneven-from-local True
     """
     known = {card.id: card for card in cards()}
     missing = [name for name in names if name not in known]

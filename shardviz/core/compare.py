@@ -90,7 +90,19 @@ def compare(first: Layout | Trace, second: Layout | Trace) -> Comparison:
 
 
 def disagreements(trace: Trace, predicted: Layout) -> tuple[Difference, ...]:
-    """Everything on which a recorded run's answers part: predicted, held, reported, used, and the two reconstructions."""
+    """Everything on which a recorded run's answers part: predicted, held, reported, used, and the two reconstructions.
+
+    Args:
+        trace: what real ranks did.
+        predicted: the layout that they should have.
+
+    Example:
+        >>> from shardviz.core.layout import layout
+        >>> from shardviz.core.unshuffle import unshuffle
+        >>> six = "[6] on dp=2, tp=2: _S(0, 2), S(0)"  # the method of torch 2.8 stands in for a run that goes wrong
+        >>> print(disagreements(unshuffle(six, "torch-2.8"), layout(six))[0].sentence)
+        rank 0 gets 0-2 # 3 5 from shardviz's reconstruction, not the whole tensor in order
+    """
     ranks = trace.ranks
     found = list(_buffers(ranks, start(predicted), trace.held, ("arithmetic", "the recorded run")))
     for rank, buffer, report in zip(ranks, trace.held, trace.reported, strict=False):

@@ -2,7 +2,16 @@
 
 
 class ShardvizError(Exception):
-    """Something shardviz can explain: the message says what was wrong, with the values, and what would be right."""
+    """Something shardviz can explain: the message says what was wrong, with the values, and what would be right.
+
+    Example:
+        >>> from shardviz.core.spec import parse
+        >>> try:
+        ...     parse("[6] on tp=4: S(1)")
+        ... except ShardvizError as error:
+        ...     print(error)
+        S(1) on mesh dimension 'tp': the tensor has 1 dimension, so tensor dimension 1 does not exist; right would be 0 (or -1)
+    """
 
 
 class SpecError(ShardvizError, ValueError):

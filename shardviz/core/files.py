@@ -59,6 +59,14 @@ def load(path: str | Path) -> Trace | Recording:
 
     Raises:
         FileError: it cannot be read, is no trace or recording, is cut short, or comes from a later version.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from shardviz.core.unshuffle import unshuffle
+        >>> story = unshuffle("[5] on dp=2, tp=2: _S(0, 2), S(0)")
+        >>> with TemporaryDirectory() as directory:
+        ...     load(story.save(f"{directory}/story.json")) == story
+        True
     """
     source = Path(path)
     if source.is_dir():

@@ -11,7 +11,12 @@ __all__ = ["Partial", "Placement", "Replicate", "Shard", "StridedShard"]
 
 @dataclass(frozen=True, slots=True)
 class Replicate:
-    """Every rank of the mesh dimension holds the whole of what reaches it."""
+    """Every rank of the mesh dimension holds the whole of what reaches it.
+
+    Example:
+        >>> print(Replicate())
+        R
+    """
 
     def __str__(self) -> str:
         return "R"
@@ -26,6 +31,11 @@ class Shard:
 
     Raises:
         SpecError: the tensor dimension is no whole number.
+
+    Example:
+        >>> from shardviz.core.layout import layout
+        >>> [rank.shape for rank in layout("[6] on tp=4: S(0)")]  # ceil(6 / 4) = 2: 2 + 2 + 2 + 0
+        [(2,), (2,), (2,), (0,)]
     """
 
     dim: int
@@ -50,6 +60,12 @@ class StridedShard:
 
     Raises:
         SpecError: the tensor dimension or the split factor is no whole number, or the split factor is below 1.
+
+    Example:
+        >>> from shardviz.core.layout import layout
+        >>> by_tp_first = layout("[5] on dp=2, tp=2: _S(0, 2), S(0)")  # 0 1 2 | 3 4, then 0 1 | 2 and 3 | 4
+        >>> [rank.runs[0] for rank in by_tp_first]
+        [((0, 2),), ((3, 4),), ((2, 3),), ((4, 5),)]
     """
 
     dim: int
@@ -74,6 +90,10 @@ class Partial:
 
     Raises:
         SpecError: the name is no word.
+
+    Example:
+        >>> print(Partial(), Partial("avg"))
+        P(sum) P(avg)
     """
 
     op: str = "sum"

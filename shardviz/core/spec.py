@@ -214,9 +214,10 @@ def _normalised(placement: Placement, name: str, ndim: int) -> Placement:
     if isinstance(placement, Replicate | Partial):
         return placement
     if not -ndim <= placement.dim < ndim:
-        allowed = f"0 to {ndim - 1} (or {-ndim} to -1)" if ndim else "none: a 0-dimensional tensor cannot be cut"
+        some = "0 (or -1)" if ndim == 1 else f"0 to {ndim - 1} (or {-ndim} to -1)"
+        allowed = some if ndim else "none: a 0-dimensional tensor cannot be cut"
         raise SpecError(
-            f"{placement} on mesh dimension {name!r}: the tensor has {ndim} dimensions, so tensor dimension "
+            f"{placement} on mesh dimension {name!r}: the tensor has {ndim} dimension{'s' * (ndim != 1)}, so tensor dimension "
             f"{placement.dim} does not exist; right would be {allowed}"
         )
     return replace(placement, dim=placement.dim % ndim)

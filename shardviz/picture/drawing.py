@@ -40,6 +40,14 @@ def draw(what: Layout | Trace | Comparison | Recording | Spec | Any, *, step: in
     Raises:
         IndexError: the story has no such step.
         SpecError: `what` is none of these.
+
+    Example:
+        >>> print(draw("[6] on tp=4: S(0)"))  # ceil(6 / 4) = 2: 2 + 2 + 2 + 0
+        [6] on tp=4: S(0) (sharding-order)
+        rank 0 (0,): 0 1
+        rank 1 (1,): 2 3
+        rank 2 (2,): 4 5
+        rank 3 (3,): nothing
     """
     if isinstance(what, Comparison):
         return draw_comparison(what)
@@ -84,7 +92,18 @@ def draw_layout(
 
 
 def draw_held(trace: Trace) -> Picture:
-    """Draw what the ranks held at the start of a story, with what torch reported of it."""
+    """Draw what the ranks held at the start of a story, with what torch reported of it.
+
+    Args:
+        trace: a story, recorded or predicted.
+
+    Example:
+        >>> from shardviz.core.unshuffle import unshuffle
+        >>> print(draw_held(unshuffle("[3] on tp=2: S(0)")))
+        [3] on tp=2: S(0): predicted
+        rank 0: 0 1
+        rank 1: 2
+    """
     return draw_layout(trace.spec, trace.held, trace.source, trace.reported)
 
 

@@ -44,6 +44,11 @@ class Ranks:
 
     Raises:
         RequestError: what is asked for cannot be had here; nothing was started.
+
+    Example:
+        >>> with Ranks(2) as ranks:  # real processes; ceil(3 / 2) = 2: 2 + 1
+        ...     [buffer.shape for buffer in ranks.run("[3] on tp=2: S(0)").held]
+        [(2,), (1,)]
     """
 
     _make: Callable[[], Calling]

@@ -27,6 +27,7 @@ from shardviz.ranks.order import Order
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 STACK_SECONDS = 1.0
+GREETING_SECONDS = 0.5
 # ipyparallel picks free ports before it binds them: another process can be quicker.
 CONTROLLER_ATTEMPTS = 3
 CONTROLLER_ARGS = [
@@ -134,12 +135,21 @@ class Fleet(Calling):
         )
 
     def _wait_for_engines(self) -> None:
-        """Wait until every engine is registered, or one of them is known not to come."""
-        here = -1
+        """Wait until every engine answers, or one of them is known not to come.
+
+        To be registered is not enough: the scheduler drops a message without a word while the engine's own connection to it
+        is on its way. So engines are greeted, again and again, until they answer.
+        """
+        here, greeted, greetings = -1, dict[int, float](), list[tuple[int, Any]]()
         while here < self.n:
-            arrived = len(set(self._engines) & set(self._client.ids))
-            if arrived != here:
-                here = arrived
+            answered = {engine for engine, reply in greetings if reply.done()}
+            for engine in (set(self._engines) & set(self._client.ids)) - answered:
+                if time.monotonic() - greeted.get(engine, -GREETING_SECONDS) >= GREETING_SECONDS:
+                    greeted[engine] = time.monotonic()
+                    greetings.append((engine, self._client[engine].apply_async(os.getpid)))
+                    greetings[-1][1].add_done_callback(lambda _: self._changed.set())
+            if len(answered) != here:
+                here = len(answered)
                 self._progress(f"{here} of {self.n} ranks are connected", 0.6 + 0.3 * here / self.n)
             self._check()
             for rank in range(self.n):

@@ -22,8 +22,8 @@ from shardviz.core.unshuffle import unshuffle
         ),
         (
             "[5] on dp=2, tp=2: _S(-2, 2), S(0)",
-            "_S(-2, 2) on mesh dimension 'dp': the tensor has 1 dimensions, so tensor dimension -2 does not exist; "
-            "right would be 0 to 0 (or -1 to -1)",
+            "_S(-2, 2) on mesh dimension 'dp': the tensor has 1 dimension, so tensor dimension -2 does not exist; "
+            "right would be 0 (or -1)",
         ),
         (
             "[] on dp=2: S(0)",

@@ -11,9 +11,10 @@ import tempfile
 import textwrap
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import ipyparallel as ipp
 import nbclient
 import nbformat
 import psutil
@@ -358,6 +359,22 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(monkeypatch, tmp_path):
         ranks.start()
     assert not ranks.running
     assert not [p for p in processes_of_ours() if p not in before]
+
+
+def test_a_message_that_an_engine_never_got_is_sent_again(monkeypatch):
+    sent = []
+    apply_async = ipp.DirectView.apply_async
+
+    def dropped_at_first(view, function, *args, **kwargs):
+        sent.append((view.targets, function))
+        if sent.count(sent[-1]) == 1 and function is os.getpid:
+            return Future()  # which nobody ever fulfils
+        return apply_async(view, function, *args, **kwargs)
+
+    monkeypatch.setattr(ipp.DirectView, "apply_async", dropped_at_first)
+    with Ranks(2) as ranks:
+        assert ranks.apply(add_up) == [(0, 1.0), (1, 1.0)]
+    assert sum(function is os.getpid for _, function in sent) == 4  # twice to each
 
 
 def test_nowhere_to_write_is_one_clear_error(monkeypatch, tmp_path):

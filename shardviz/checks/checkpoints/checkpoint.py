@@ -149,6 +149,15 @@ def checkpoint(directory: str | Path, progress: Progress | None = None, only: st
 
     Raises:
         FileError: the directory is no checkpoint, its metadata cannot be read or is not to be trusted, or it has no such entry.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from torch.distributed.checkpoint.state_dict_saver import save
+        >>> directory = tempfile.mkdtemp()
+        >>> _ = save({"weight": torch.ones(3, 2)}, checkpoint_id=directory, no_dist=True)
+        >>> found = checkpoint(directory)
+        >>> found.whole, [(tensor.name, tensor.shape) for tensor in found.tensors]  # 3 × 2 × 4 bytes are there
+        (True, [('weight', (3, 2))])
     """
     place = Path(directory)
     wanted = re.compile(".*".join(map(re.escape, only.split("*"))), re.DOTALL)

@@ -125,6 +125,14 @@ def mend(found: Checkpoint, out: str | Path) -> Mended:
 
     Raises:
         FileError: the checkpoint is not one of torch's own format, or the directory cannot be written.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from torch.distributed.checkpoint.state_dict_saver import save
+        >>> directory = tempfile.mkdtemp()
+        >>> _ = save({"weight": torch.ones(3, 2)}, checkpoint_id=f"{directory}/saved", no_dist=True)
+        >>> mend(checkpoint(f"{directory}/saved"), f"{directory}/mended").whole
+        True
     """
     if found.format != "torch":
         raise FileError("the Hugging Face writer keeps offsets inside its data files: only torch's own format can be mended")

@@ -39,8 +39,10 @@ def corrected_offsets() -> Iterator[None]:
             whose shape is not what its placements say (torch raises it on every rank, as a `CheckpointException`).
 
     Example:
-        with shardviz.corrected_offsets():
-            torch.distributed.checkpoint.save(state, checkpoint_id=directory)
+        >>> import tempfile, torch
+        >>> from torch.distributed.checkpoint.state_dict_saver import save
+        >>> with corrected_offsets():  # in a job, on every rank
+        ...     _ = save({"weight": torch.ones(3, 2)}, checkpoint_id=tempfile.mkdtemp(), no_dist=True)
     """
     global _inside, _undo
     from shardviz.tensors.reported import replace_offsets  # torch is imported here
