@@ -12,7 +12,8 @@ from shardviz.picture.facts import drawn_dims, owners
 from shardviz.picture.picture import Picture, Table
 from shardviz.picture.scene import Box, Mark, Scene, Text, moved, scene
 from shardviz.picture.scene_grid import Placed, Scale, View, axes_of, nothing, paint, place
-from shardviz.picture.scene_parts import EDGE, gap_words, lane_label_width, lane_labels
+from shardviz.picture.scene_mesh import mesh_panel
+from shardviz.picture.scene_parts import EDGE, gap_words, head, head_width, lane_label_width, lane_labels, rank_hues
 from shardviz.picture.theme import BODY, HEADING, SMALL, text_width, wrap
 from shardviz.picture.words import buffer_words, plural
 
@@ -22,6 +23,7 @@ LANES = 16
 SINGLE = 12
 """The most slots of a buffer that are drawn one by one."""
 
+TITLE = "Answers side by side"
 RUN_WIDTH, GRID_HEIGHT = 190.0, 54.0
 
 
@@ -62,7 +64,7 @@ def draw_answers(spec: Spec, answers: Sequence[Told]) -> Picture:
         lines += [f"rank {rank} {sentence.removeprefix(f'rank {rank} ')}" for rank, sentence in told.differs[:LANES]]
     table = Table(("rank", *(told.name for told in answers)), tuple(_rows(spec, answers)))
     dims = drawn_dims(spec, (buffer for told in answers for buffer in told.buffers))
-    return Picture(_scene(spec, answers, dims), "Answers side by side", "\n".join(lines), table, (), spec.shape, dims)
+    return Picture(_scene(spec, answers, dims), TITLE, "\n".join(lines), table, (), spec.shape, dims)
 
 
 def _rows(spec: Spec, answers: Sequence[Told]) -> list[tuple[str, ...]]:
@@ -71,35 +73,40 @@ def _rows(spec: Spec, answers: Sequence[Told]) -> list[tuple[str, ...]]:
 
 
 def _scene(spec: Spec, answers: Sequence[Told], dims: tuple[int, ...]) -> Scene:
-    view = View.of(spec, owners(spec, answers[0].buffers), dims)
+    owned = owners(spec, answers[0].buffers)
+    view = View.of(spec, owned, dims)
     shown = _shown(spec, answers)
     label = lane_label_width(spec, shown, 30) + 20
     high = max(_height(told.buffers[i], view) for told in answers for i in shown)
     lane = max(high + 14, 34.0)
-    top = EDGE + 82.0
-    marks: list[Mark] = []
+    top = 78.0
+    body: list[Mark] = []
     middles = {position: top + lane * row + lane / 2 for row, position in enumerate(shown)}
     for position, middle in middles.items():
-        marks += moved(lane_labels(spec, position, middle, lane - 4), EDGE, 0)
+        body += moved(lane_labels(spec, position, middle, lane - 4), EDGE, 0)
     x = EDGE + label
     for told in answers:
         wide = 0.0
         red = {rank for rank, _ in told.differs}
         for position, middle in middles.items():
             cells, width, height = _buffer(told.buffers[position], view, spec.mesh.ranks[position])
-            marks += moved(cells, x, middle - height / 2)
+            body += moved(cells, x, middle - height / 2)
             if spec.mesh.ranks[position] in red:
-                marks.append(Box(x - 4, middle - height / 2 - 4, width + 8, height + 8, stroke="red", line=2))
+                body.append(Box(x - 4, middle - height / 2 - 4, width + 8, height + 8, stroke="red", line=2))
             wide = max(wide, width)
         wide = max(wide, 168.0)
-        marks += moved(_heading(told, wide), x, EDGE)
+        body += moved(_heading(told, wide), x, 0)
         x += wide + 34
     left_out = len(spec.mesh.ranks) - len(shown)
     bottom = top + lane * len(shown) + 10
     if left_out:
-        marks.append(Text(EDGE, bottom + 8, f"{gap_words(left_out)}, drawn as these", SMALL, "muted"))
+        body.append(Text(EDGE, bottom + 8, f"{gap_words(left_out)}, drawn as these", SMALL, "muted"))
         bottom += 20
-    return scene(max(x - 34 + EDGE, 420.0), bottom + 8, marks)
+    panel = mesh_panel(spec.mesh, rank_hues(spec, answers[0].buffers, owned))
+    lines = [str(spec)]
+    width = max(x - 34 + EDGE, head_width(TITLE, lines, panel))
+    marks, y = head(TITLE, lines, panel, width)
+    return scene(width, y + bottom + 8, [*marks, *moved(body, 0, y)])
 
 
 def _shown(spec: Spec, answers: Sequence[Told]) -> list[int]:

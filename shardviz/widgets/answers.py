@@ -13,6 +13,7 @@ from shardviz.core.redistribute import redistribute
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Trace
 from shardviz.core.unshuffle import unshuffle
+from shardviz.widgets.limits import drawable, quick
 from shardviz.widgets.state import Choice
 
 __all__ = ["Answer", "Recordings", "answer", "target_of"]
@@ -63,11 +64,17 @@ def target_of(choice: Choice) -> Spec | None:
 def answer(choice: Choice, recordings: Recordings) -> Answer | dict[str, str]:
     """The answer to a question, or a message by the name of the choice that does not fit it."""
     try:
-        predicted = layout(choice.spec, choice.reading)
+        drawable(choice.spec)
+        predicted = quick(choice.spec, choice.reading)
     except ReadingError as error:
         return {"reading": str(error)}
+    except SpecError as error:
+        return {"notation": str(error)}
     try:
         target = target_of(choice)
+        if target is not None:
+            drawable(target)
+            quick(target, "auto")
         trace = recordings.get((choice.spec, target)) if choice.answer == "real" else None
         if trace is not None:
             return _recorded(choice, trace, target)

@@ -29,7 +29,7 @@ function render({ model, el }) {
   const method = select("method", "Unshuffle", (v) => set("method", v));
   const to = new Field(
     `${root}-to`,
-    "Lead to",
+    "Redistribute to",
     { type: "text", class: "sv-mono", placeholder: "the whole tensor", list: listId },
     (v) => set("to", v),
   );
@@ -56,6 +56,14 @@ function render({ model, el }) {
     make("div", { class: "sv-outcome", role: "status" }, verdict, differences),
   );
   el.append(keepKeys(bar), keepKeys(form));
+
+  // What is still being typed goes first, and the run after it in the same stream.
+  const run = (event) => {
+    if (!el.closest(".shardviz-explorer")?.contains(event.target)) return;
+    for (const field of [notation, shape, to, ...rows.flatMap(({ fields }) => Object.values(fields))]) field.commit();
+    set("runs", model.get("runs") + 1);
+  };
+  document.addEventListener(RUN, run);
 
   // One line per mesh dimension; the lines stay when only their texts change, and with them the cursor.
   let rows = [];
@@ -97,10 +105,14 @@ function render({ model, el }) {
     notation.show(model.get("notation"), errors.notation);
     shape.show(model.get("shape"), errors.shape);
     to.show(model.get("to"), errors.to);
-    if (given.length !== rows.length) buildRows(given.length);
+    if (given.length !== rows.length) {
+      const held = table.contains(document.activeElement);
+      buildRows(given.length);
+      if (held) add.focus();
+    }
     given.forEach((row, number) => {
       for (const [name] of FIELDS) rows[number].fields[name].show(row[name], errors[`${name}:${number}`]);
-      rows[number].remove.disabled = given.length === 1;
+      rest(rows[number].remove, given.length === 1);
     });
     meshMessage.hidden = !errors.mesh;
     meshMessage.textContent = errors.mesh ?? "";
@@ -129,6 +141,7 @@ function render({ model, el }) {
     watch(model, ["readings", "reading", "methods", "method", "examples", "example", "suggestions", "predicting"], showChoices),
     watch(model, ["notation", "shape", "rows", "to", "errors"], showFields),
     watch(model, ["size", "note", "verdict", "wrong", "differences"], showWords),
+    () => document.removeEventListener(RUN, run),
   ];
   return () => ends.forEach((end) => end());
 }

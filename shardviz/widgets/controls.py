@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import anywidget
-from traitlets import Bool, Dict, List, Unicode
+from traitlets import Bool, Dict, Int, List, Unicode
 
 from shardviz.core.layout import READINGS
 from shardviz.core.unshuffle import METHODS
@@ -15,7 +15,10 @@ __all__ = ["Controls"]
 class Controls(anywidget.AnyWidget):
     """Fields; it sends `{"do": "add" | "remove" | "example"}` when one of those is asked for.
 
+    A run is asked for by counting `runs` up: a message could overtake what was typed before it, a trait does not.
+
     Attributes (those that are not in `ExplorerState`):
+        runs: how many runs were asked for.
         readings: the readings to choose from.
         methods: of the unshuffle, where that is predicted.
         predicting: whether the story is a predicted unshuffle, so that there is a method to choose.
@@ -40,6 +43,7 @@ class Controls(anywidget.AnyWidget):
     method = Unicode().tag(sync=True)
     to = Unicode().tag(sync=True)
 
+    runs = Int(0).tag(sync=True)
     readings = List(Unicode(), ["auto", *READINGS]).tag(sync=True)
     methods = List(Unicode(), list(METHODS)).tag(sync=True)
     predicting = Bool(True).tag(sync=True)

@@ -78,9 +78,9 @@ def explore(
             _choose(
                 explorer,
                 Choice(parse(asked["spec"]) if "spec" in asked else choice.spec, **first),
-                int(asked.get("step", step)),
+                _number(asked.get("step", str(step))),
             )
-        except ValueError as error:  # whoever follows a link sees what is wrong with it, and an explorer
+        except SpecError as error:  # whoever follows a link sees what is wrong with it, and an explorer
             explorer.state.failure = f"the link cannot be followed: {error}"
     explorer.history.forget()
     return explorer
@@ -90,6 +90,13 @@ def _parameters(model: Any, mesh: str | Mapping[str, int] | Mesh | None, plan: A
     report = audit(model, mesh=mesh, plan=plan)
     assert isinstance(report, Audit), "without ranks it is one"
     return report.parameters
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise SpecError(f"step {text[:20]!r}: a step is a whole number, from 0") from None
 
 
 def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -77,7 +77,7 @@ function render({ model, el }) {
     watch(model, ["follow", "error", "sentence"], () => {
       field.show(model.get("follow"), model.get("error"));
       if (document.activeElement === field.input && !field.pending()) field.input.value = model.get("follow");
-      clear.hidden = !model.get("follow");
+      hide(clear, !model.get("follow"), field.input);
       if (sentence.textContent !== model.get("sentence")) sentence.textContent = model.get("sentence");
       sentence.hidden = !model.get("sentence");
     }),

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import anywidget
 from traitlets import Int, List, Unicode, observe
 
 from shardviz.core.errors import SpecError
 from shardviz.core.following import beside, index_text, read_element, whereabouts
 from shardviz.widgets.answers import Answer
 from shardviz.widgets.assets import STYLE, script
+from shardviz.widgets.part import Part
 
 __all__ = ["Follow"]
 
 
-class Follow(anywidget.AnyWidget):
+class Follow(Part):
     """Says where an element lies; its view lights the element in every picture of the explorer.
 
     Attributes:
@@ -40,7 +40,6 @@ class Follow(anywidget.AnyWidget):
     def __init__(self, **traits: Any) -> None:
         self._answer: Answer | None = None
         super().__init__(**traits)
-        self.on_msg(self._move)
 
     def show(self, answer: Answer) -> None:
         """Follow the element through another answer."""
@@ -65,8 +64,8 @@ class Follow(anywidget.AnyWidget):
             self.shape = list(answer.layout.spec.shape)
             self.lit, self.sentence, self.error = lit, sentence, error
 
-    def _move(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
-        """The element before or after the one that is followed; the first one where there is none."""
+    def act(self, message: dict[str, Any]) -> None:
+        """Follow the element before or after the one that is followed; the first one where there is none."""
         if message.get("do") != "beside" or self._answer is None or not self._answer.layout.spec.numel:
             return
         shape = self._answer.layout.spec.shape

@@ -52,9 +52,9 @@ function render({ model, el }) {
       cell.setAttribute("aria-label", `element ${cell.dataset.name}${kind ? `, ${kind}` : ""}`);
     });
     sentence.textContent = model.get("sentence");
-    reveal.hidden = revealed;
-    reveal.disabled = model.get("elements") === 0;
-    again.hidden = !revealed;
+    const [here, gone] = revealed ? [again, reveal] : [reveal, again];
+    here.hidden = false;
+    hide(gone, true, here);
     line.hidden = model.get("elements") === 0;
   };
   const ends = [

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import anywidget
 from traitlets import Bool, Dict, Int, List, Unicode, observe
 
 from shardviz.core.guessing import MOST, judge
 from shardviz.core.layout import Layout
 from shardviz.widgets.answers import Answer
 from shardviz.widgets.assets import STYLE, script
+from shardviz.widgets.part import Part
 
 __all__ = ["Guess"]
 
 
-class Guess(anywidget.AnyWidget):
+class Guess(Part):
     """Cells to choose, a rank, and a comparison; it handles `{"do": "reveal" | "again"}` itself.
 
     Attributes:
@@ -48,7 +48,6 @@ class Guess(anywidget.AnyWidget):
     def __init__(self) -> None:
         self._layout: Layout | None = None
         super().__init__()
-        self.on_msg(self._act)
 
     def show(self, answer: Answer) -> None:
         """Ask about another layout; a guess at the same one stays."""
@@ -80,7 +79,8 @@ class Guess(anywidget.AnyWidget):
         elif self._layout is not None:
             self.words = f"Guessing is for tensors of 1 to {MOST} elements; this one has {self._layout.spec.numel:,}."
 
-    def _act(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
+    def act(self, message: dict[str, Any]) -> None:
+        """Reveal the layout, or begin again."""
         match message.get("do"):
             case "again":
                 self._begin()

@@ -33,10 +33,13 @@ class History(HasTraits):
         self._future: list[Choice] = []
         self._now = state.choice
         state.observe(self._remember, ["spec", *CHOICES])
+        state.observe(self._tell, "errors")
 
     def undo(self) -> None:
-        """Go back to what was before the last change."""
-        if self._past:
+        """Go back to what was before the last change; where a field cannot be read, to what was understood last."""
+        if self._state.errors:
+            self._go(self._now)
+        elif self._past:
             self._future.append(self._now)
             self._go(self._past.pop())
 
@@ -65,5 +68,5 @@ class History(HasTraits):
         self._now = now
         self._tell()
 
-    def _tell(self) -> None:
-        self.can_undo, self.can_redo = bool(self._past), bool(self._future)
+    def _tell(self, _change: object = None) -> None:
+        self.can_undo, self.can_redo = bool(self._past or self._state.errors), bool(self._future)

@@ -18,7 +18,7 @@ function render({ model, el }) {
       }
       put(stage, model.get("markup"));
       list.replaceChildren(
-        ...model.get("entries").map(([kind, text]) => make("li", {}, make("strong", { class: `sv-is-${kind}` }, kind), ` ${text}`)),
+        ...model.get("entries").map(([kind, text]) => make("li", {}, make("strong", { class: `sv-is-${kind}` }, kind), " ", make("span", {}, text))),
       );
       list.hidden = model.get("entries").length === 0;
     }),

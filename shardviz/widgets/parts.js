@@ -1,6 +1,7 @@
 // What the views of the explorer share; it is put before each of them. A view shows traits; what they mean is decided in Python.
 
 const TYPING_MS = 250;
+const RUN = "shardviz-run";
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -36,6 +37,18 @@ function sender(model) {
     make("button", { type: "button", onclick: () => model.send(action()), ...attributes }, text);
 }
 
+// Whoever uses the keyboard keeps the place: a button that has nothing to do now can still be focused, and one that goes away hands
+// the focus on.
+function rest(button, idle) {
+  button.setAttribute("aria-disabled", idle ? "true" : "false");
+}
+
+function hide(element, hidden, heir) {
+  const held = element.contains(document.activeElement);
+  element.hidden = hidden;
+  if (hidden && held) heir.focus();
+}
+
 function watch(model, names, show) {
   for (const name of names) model.on(`change:${name}`, show);
   show();
@@ -63,12 +76,13 @@ class Field {
       timer = 0;
       changed(this.input.value);
     };
+    this.commit = () => timer && commit();
     this.input.addEventListener("input", () => {
       clearTimeout(timer);
       timer = setTimeout(commit, TYPING_MS);
     });
     this.input.addEventListener("change", commit);
-    this.input.addEventListener("blur", () => timer && commit()); // typed, and then typed back: there is no change
+    this.input.addEventListener("blur", this.commit); // typed, and then typed back: there is no change
     this.pending = () => timer !== 0;
   }
 

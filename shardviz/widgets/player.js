@@ -108,8 +108,8 @@ function render({ model, el }) {
     slider.value = String(step);
     slider.setAttribute("aria-valuetext", `step ${step + 1} of ${names.length}: ${names[step] ?? ""}`);
     count.textContent = `${step + 1} / ${names.length}`;
-    first.disabled = back.disabled = step === 0;
-    next.disabled = step === last();
+    for (const button of [first, back]) rest(button, step === 0);
+    rest(next, step === last());
     sentence.textContent = names.length ? `Step ${step + 1} of ${names.length}, ${names[step]}. ${model.get("sentences")[step]}` : "";
     [...steps.querySelectorAll("button")].forEach((item, number) =>
       item.setAttribute("aria-current", number === step ? "step" : "false"),

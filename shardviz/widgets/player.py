@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import anywidget
@@ -15,7 +14,8 @@ from shardviz.widgets.framed import framed
 
 __all__ = ["Player"]
 
-BUDGET_SECONDS = 0.1
+AT_ONCE = 2000
+"""How many cells are drawn before somebody looks at them; the step that is shown is drawn in any case."""
 
 
 class Player(anywidget.AnyWidget):
@@ -70,19 +70,26 @@ class Player(anywidget.AnyWidget):
 
     def frame(self, step: int) -> str:
         """The markup of a step's picture, drawn now if it was not yet."""
-        if step not in self._drawn and self._trace is not None:
-            self._drawn[step] = framed(draw(self._trace, step=step), "Picture of the step")
+        if step not in self._drawn:
+            self._draw(step)
         return self._drawn[step]
 
+    def _draw(self, step: int) -> int:
+        """Draw the picture of a step; how many cells it has."""
+        assert self._trace is not None
+        picture = draw(self._trace, step=step)
+        self._drawn[step] = framed(picture, "Picture of the step")
+        return len(picture.scene.cells)
+
     def _draw_around(self, step: int) -> list[int]:
-        """Draw a step's picture, then its neighbours while there is time; the numbers of those that are new."""
-        end = time.monotonic() + BUDGET_SECONDS
+        """Draw a step's picture, then its neighbours while they are small; the numbers of those that are new."""
+        cells = 0
         steps = len(self._trace.steps) if self._trace else 0
         new = [number for number in sorted(range(steps), key=lambda n: abs(n - step)) if number not in self._drawn]
         for place, number in enumerate(new):
-            if place and time.monotonic() > end:
+            if place and cells > AT_ONCE:
                 return new[:place]
-            self.frame(number)
+            cells += self._draw(number)
         return new
 
     @observe("step")

@@ -19,7 +19,7 @@ function render({ model, el }) {
   const set = setter(model);
   const button = sender(model);
 
-  const run = button("Run on real ranks", () => ({ do: "run" }), { class: "sv-primary" });
+  const run = make("button", { type: "button", class: "sv-primary", onclick: () => el.dispatchEvent(new Event(RUN, { bubbles: true })) }, "Run on real ranks");
   const stop = button("Stop", () => ({ do: "stop" }), { class: "sv-secondary" });
   const radio = (name, value, text) => {
     const input = make("input", { type: "radio", name: `${root}-${name}`, value, onchange: () => set(name, value) });
@@ -89,18 +89,19 @@ function render({ model, el }) {
   };
   const showRun = () => {
     const busy = model.get("busy");
-    stop.hidden = !busy;
-    run.hidden = busy;
-    run.disabled = busy || Object.keys(model.get("errors")).length > 0;
+    const [here, gone] = busy ? [stop, run] : [run, stop];
+    here.hidden = false;
+    hide(gone, true, here);
+    rest(run, Object.keys(model.get("errors")).length > 0);
     bars.hidden = !busy;
     bars.value = model.get("fraction");
     progress.textContent = model.get("progress");
     failureText.textContent = model.get("failure");
-    failure.hidden = !model.get("failure");
+    hide(failure, !model.get("failure"), here);
   };
   const showHistory = () => {
-    undo.disabled = !model.get("can_undo");
-    redo.disabled = !model.get("can_redo");
+    rest(undo, !model.get("can_undo"));
+    rest(redo, !model.get("can_redo"));
   };
   const ends = [
     watch(model, ["answer", "story", "stories", "source", "hint"], showAnswer),

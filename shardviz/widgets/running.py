@@ -11,7 +11,9 @@ __all__ = ["Running"]
 
 
 class Running(anywidget.AnyWidget):
-    """Buttons; it sends `{"do": "run" | "stop" | "undo" | "redo" | "dismiss"}` when one is pressed.
+    """Buttons; it sends `{"do": "stop" | "undo" | "redo" | "dismiss"}` when one is pressed.
+
+    Its button for a run tells the controls, so that what was typed before arrives before.
 
     Attributes (those that are not in `ExplorerState` or `History`):
         stories: the stories to choose from; a choice is shown where there are two.

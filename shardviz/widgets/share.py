@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-import anywidget
 from traitlets import Bool, List, Unicode
 
 from shardviz.core.errors import FileError, ShardvizError
 from shardviz.picture import Picture, draw
 from shardviz.widgets.answers import Answer
 from shardviz.widgets.assets import STYLE, script
+from shardviz.widgets.part import Part
 from shardviz.widgets.snippets import FORMS, command, python, query, torch_script
 from shardviz.widgets.state import ExplorerState
 
@@ -28,8 +28,13 @@ FILES = {
 }
 """What can be saved, by the end of the file's name."""
 
+FORBIDDEN = frozenset('/\\:*?"<>|')
+"""What file names cannot have, here or on the machine of a visitor."""
 
-class Share(anywidget.AnyWidget):
+MOST_BYTES = 200
+
+
+class Share(Part):
     """Handles `{"do": "text", "as": …}` by sending that text back, and `{"do": "save", "as": …, "name": …}` by writing a file.
 
     Args:
@@ -57,7 +62,6 @@ class Share(anywidget.AnyWidget):
         self._answer: Answer | None = None
         self._layout: Picture | None = None
         super().__init__()
-        self.on_msg(self._act)
 
     def show(self, answer: Answer) -> None:
         """Share another answer."""
@@ -105,7 +109,8 @@ class Share(anywidget.AnyWidget):
         assert self._layout is not None
         return self._layout if kind.startswith("layout") else draw(self._answer.story)
 
-    def _act(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
+    def act(self, message: dict[str, Any]) -> None:
+        """Send a text, or save a file."""
         if self._answer is None:
             return
         try:
@@ -133,12 +138,12 @@ def in_voila() -> bool:
 
 
 def _plain(name: str) -> str:
-    """A name without folders.
+    """A name without folders that every file system takes.
 
     Raises:
-        FileError: there is nothing left of it.
+        FileError: it is none.
     """
-    plain = Path(name.strip()).name
-    if not plain or plain != name.strip() or plain.startswith("."):
-        raise FileError(f"{name!r}: a file name without folders, such as shardviz")
+    plain = name.strip()
+    if not plain.isprintable() or set(plain) & FORBIDDEN or plain[:1] in ("", ".") or len(plain.encode()) > MOST_BYTES:
+        raise FileError(f"{name[:MOST_BYTES]!r}: a file name without folders, such as shardviz, of at most {MOST_BYTES} bytes")
     return plain

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import anywidget
 from traitlets import Bool, Int, List, Unicode, observe
 
 from shardviz.checks.audits.picture import misreported
@@ -16,15 +15,19 @@ from shardviz.picture.scene_sweep import draw_sweep, margins
 from shardviz.widgets.answers import Answer
 from shardviz.widgets.assets import STYLE, script
 from shardviz.widgets.framed import framed
+from shardviz.widgets.limits import drawable, places, quick
+from shardviz.widgets.part import Part
 
 __all__ = ["Sweep"]
 
 MOST_SIZES = 128
-MOST_RANKS = 1024
+MOST_PLACES = 4096
+"""How much is looked at in all sizes together, as `places` counts it."""
+
 REACH = 32
 
 
-class Sweep(anywidget.AnyWidget):
+class Sweep(Part):
     """A chart over a range of sizes; it handles `{"do": "size"}` by asking about that size.
 
     Args:
@@ -67,7 +70,6 @@ class Sweep(anywidget.AnyWidget):
         self._settling = False
         self._known: tuple[object, tuple[Swept, ...]] = (None, ())
         super().__init__()
-        self.on_msg(self._act)
 
     def show(self, answer: Answer) -> None:
         """Sweep about another question; the range stays while the present size lies in it."""
@@ -76,12 +78,15 @@ class Sweep(anywidget.AnyWidget):
         if list(named) != self.axes or self.axis not in named:
             self.axes = list(named)
             self.axis = self.axis if self.axis in named else self.axes[0]
+        axis = axes(self._spec)[self.axis]
+        if not self.bounds[0] <= size_of(self._spec, axis) <= self.bounds[1]:
+            self._settle("", "")
         self._draw()
 
     @observe("axis")
     def _range_anew(self, _change: object) -> None:
         if self._spec is not None:
-            self.first = self.last = ""
+            self._settle("", "")
             self._draw()
 
     @observe("first", "last")
@@ -96,7 +101,7 @@ class Sweep(anywidget.AnyWidget):
         axis = axes(spec)[self.axis]
         now = size_of(spec, axis)
         try:
-            low, high = self._bounds(axis, now)
+            low, high = self._bounds(spec, axis, now)
             found = self._found(spec, axis, low, high)
         except ShardvizError as error:
             self.error = str(error)
@@ -109,33 +114,67 @@ class Sweep(anywidget.AnyWidget):
             self.margins = [*margins(picture.scene), round(picture.scene.width)]
             self.sentence = here.sentence if here else f"The present size, {now:,}, is outside."
 
-    def _bounds(self, axis: Axis, now: int) -> tuple[int, int]:
+    def _settle(self, first: str, last: str) -> None:
+        """Set the range without drawing it."""
+        self._settling = True
+        self.first, self.last = first, last
+        self._settling = False
+
+    def _bounds(self, spec: Spec, axis: Axis, now: int) -> tuple[int, int]:
         """The range: what was typed, or one around the present size."""
         least = 0 if axis[0] == "tensor" else 1
         if not self.first and not self.last:
-            low = max(least, now - REACH // 2)
-            self._settling = True
-            self.first, self.last = str(low), str(low + (REACH if axis[0] == "tensor" else REACH // 2 - 1))
-            self._settling = False
+            self._settle(*map(str, _around(spec, axis, now, least)))
         try:
             low, high = int(self.first), int(self.last)
         except ValueError:
-            raise SpecError(f"{self.first!r} to {self.last!r}: a range is two whole numbers") from None
+            raise SpecError(f"{self.first[:20]!r} to {self.last[:20]!r}: a range is two whole numbers") from None
         if not least <= low < high or high - low >= MOST_SIZES:
-            raise SpecError(f"{low} to {high}: a range begins at {least} or later, and has 2 to {MOST_SIZES} sizes")
+            raise SpecError(
+                f"{self.first[:20]} to {self.last[:20]}: a range begins at {least} or later, and has 2 to {MOST_SIZES} sizes"
+            )
         return low, high
 
     def _found(self, spec: Spec, axis: Axis, low: int, high: int) -> tuple[Swept, ...]:
         """The facts, which do not change while a person walks through the range."""
         base = resized(spec, axis, low)
-        if resized(spec, axis, high).mesh.size > MOST_RANKS:
-            raise SpecError(f"a sweep goes up to meshes of {MOST_RANKS:,} ranks")
+        if (work := _work(spec, axis, low, high)) > MOST_PLACES:
+            raise SpecError(f"{work:,} pieces in all these sizes: a sweep looks at {MOST_PLACES:,}; choose fewer sizes")
         key = (base, axis, low, high)
         if self._known[0] != key:
             self._known = (key, sweep(spec, axis, range(low, high + 1), misreported))
         return self._known[1]
 
-    def _act(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
+    def act(self, message: dict[str, Any]) -> None:
+        """Ask about another size."""
         if message.get("do") == "size" and self._spec is not None:
             self._ask(resized(self._spec, axes(self._spec)[self.axis], int(message["size"])))
             self.answered += 1
+
+
+def _around(spec: Spec, axis: Axis, now: int, least: int) -> tuple[int, int]:
+    """As many sizes around the present one as are looked at while somebody waits."""
+    wide = REACH if axis[0] == "tensor" else REACH // 2
+    low = max(least, now - wide // 2)
+    high = low + wide
+    while high - low > 1 and not _fits(spec, axis, low, high):
+        low, high = (low + 1 if low < now else low), (high - 1 if high > now else high)
+    return (low, high) if low < high else (low - 1, high)
+
+
+def _fits(spec: Spec, axis: Axis, low: int, high: int) -> bool:
+    try:
+        return _work(spec, axis, low, high) <= MOST_PLACES
+    except SpecError:
+        return False
+
+
+def _work(spec: Spec, axis: Axis, low: int, high: int) -> int:
+    """How much there is to look at; the largest size has the most.
+
+    Raises:
+        SpecError: the largest size is larger than the explorer draws.
+    """
+    largest = resized(spec, axis, high)
+    drawable(largest)
+    return (high - low + 1) * places(quick(largest, "auto"))

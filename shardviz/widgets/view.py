@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -24,6 +23,7 @@ from shardviz.widgets.framed import framed
 from shardviz.widgets.guess import Guess
 from shardviz.widgets.history import History
 from shardviz.widgets.panels import Audited, Compared
+from shardviz.widgets.part import Part, failure_text
 from shardviz.widgets.player import Player
 from shardviz.widgets.runner import Runner
 from shardviz.widgets.running import Running
@@ -112,8 +112,12 @@ class Explorer(ipywidgets.VBox):
         self.guess.observe(self._hide, "hiding")
         for fold in self.folds:
             fold.observe(self._unfold, "unfolded")
+        self.controls.observe(self._asked_to_run, "runs")
         for part in (self.controls, self.running):
             part.on_msg(self._act)
+        for part in (self.follow, *self.folds):
+            if isinstance(part, Part):
+                dlink((part, "failure"), (self.state, "failure"))
         self.render()
 
     @_shown
@@ -122,15 +126,16 @@ class Explorer(ipywidgets.VBox):
         choice = self.state.choice
         found = answer(choice, self.recordings)
         self._misfits = found if isinstance(found, dict) else {}
-        self._complain()
         if isinstance(found, dict):
             self._drawn = None
+            self._complain()
             return
         key = [getattr(choice, name) for name in SHOWN], id(found.trace)
         if key == self._drawn:  # several traits were set at once, and each of them is told
             return
         self._answer, self._drawn = found, key
         self._say(found)
+        self._complain()
         picture = draw_held(found.trace) if found.trace else draw(found.layout)
         self.picture.value = framed(picture, "Picture of the layout")
         self.share.draws(picture)
@@ -151,17 +156,27 @@ class Explorer(ipywidgets.VBox):
             controls.verdict, controls.wrong = found.verdict, found.wrong
             controls.differences = list(found.differences)
             if self._examples.get(controls.example) != spec:
-                controls.example = ""
+                controls.example = next((key for key, one in self._examples.items() if one == spec), "")
         with running.hold_sync():
             running.stories = ["shardviz", "torch"] if found.trace and found.trace.torch else []
             running.source = found.source
-            not_yet = state.answer == "real" and found.trace is None
-            running.hint = "Not run yet with this spec: until it is, the prediction is shown." if not_yet else ""
 
     @_shown
     def _complain(self, _change: object = None) -> None:
         """Put messages beside the fields: of what cannot be read, and of choices that do not fit."""
-        self.controls.errors = self.running.errors = {**self.state.errors, **self._misfits}
+        errors = {**self.state.errors, **self._misfits}
+        self.controls.errors = self.running.errors = errors
+        self.running.hint = self._hint(bool(errors))
+
+    def _hint(self, wrong: bool) -> str:
+        """What the pictures do not say by themselves: that they are not of the present question, or not of a run."""
+        if self._answer is None:
+            return ""
+        if wrong:
+            return f"Still shown: {self._answer.layout.spec}."
+        if self.state.answer == "real" and self._answer.trace is None:
+            return "Not run yet with this spec: until it is, the prediction is shown."
+        return ""
 
     @_shown
     def _unfold(self, change: dict[str, Any]) -> None:
@@ -175,8 +190,6 @@ class Explorer(ipywidgets.VBox):
     @_shown
     def _act(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
         match message.get("do"):
-            case "run":
-                self.run()
             case "stop":
                 self.stop()
             case "undo":
@@ -193,11 +206,22 @@ class Explorer(ipywidgets.VBox):
             case "dismiss":
                 self.state.failure = ""
 
+    @_shown
+    def _asked_to_run(self, _change: object) -> None:
+        self.run()
+
     def run(self) -> None:
-        """Begin to run the present spec on real ranks; what is recorded is shown when it is there."""
+        """Begin to run the present spec on real ranks; what is recorded is shown when it is there.
+
+        Nothing runs while a run is on its way, or while a field has a message: the question that was understood last is not
+        the one on the page.
+        """
         state, choice = self.state, self.state.choice
         state.failure = ""
         if self.runner.busy:
+            return
+        if self.controls.errors:
+            state.failure = f"Not run: {next(iter(self.controls.errors.values()))}"
             return
         state.busy, state.progress, state.fraction = True, "starting", 0.0
         try:
@@ -242,10 +266,7 @@ class Explorer(ipywidgets.VBox):
             raise result
 
     def _fail(self, error: Exception) -> None:
-        if isinstance(error, ShardvizError):
-            self.state.failure = str(error)
-        else:
-            self.state.failure = "".join(traceback.format_exception(error))
+        self.state.failure = failure_text(error)
 
     def __repr__(self) -> str:
         return f"<Explorer of {self.state.spec}: {self.state.answer}>"

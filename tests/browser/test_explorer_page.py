@@ -45,8 +45,8 @@ def at_the_start(page, explorer):
     line.fill(FIVE)
     line.blur()  # which has it read at once
     expect(explorer.get_by_label("Tensor shape")).to_have_value("5")
-    explorer.get_by_label("Lead to").fill("")
-    explorer.get_by_label("Lead to").blur()
+    explorer.get_by_label("Redistribute to").fill("")
+    explorer.get_by_label("Redistribute to").blur()
     if explorer.get_by_role("button", name="Clear").is_visible():
         explorer.get_by_role("button", name="Clear").click()
     for said in (".sv-message", ".sv-sentence"):  # the kernel has heard of it
@@ -131,10 +131,10 @@ def test_a_wrong_way_to_unshuffle_is_marked_and_counted(explorer):
 
 
 def test_a_story_may_lead_elsewhere(explorer):
-    explorer.get_by_label("Lead to").fill("R, S(0)")
+    explorer.get_by_label("Redistribute to").fill("R, S(0)")
     expect(explorer.locator(".sv-heading")).to_have_text("How the ranks come to R, S(0)")
     expect(explorer.get_by_role("combobox", name="Unshuffle")).to_be_hidden()
-    explorer.get_by_label("Lead to").fill("R, S(9)")
+    explorer.get_by_label("Redistribute to").fill("R, S(9)")
     expect(explorer.locator(".sv-form .sv-message").filter(visible=True)).to_contain_text("tensor dimension 9 does not exist")
 
 
@@ -193,6 +193,40 @@ def test_a_stop_during_the_start_of_the_ranks_works_at_once(explorer):
     expect(explorer.get_by_role("button", name="Run on real ranks")).to_be_enabled()
 
 
+def test_a_press_takes_along_what_was_typed_just_before(explorer):
+    burst = """root => {
+        const line = root.querySelector(".sv-spec input");
+        const type = (text, name) => { line.value = text; line.dispatchEvent(new Event(name)); };
+        for (const size of [6, 7, 8, 10]) type(`[${size}] on dp=2: S(0)`, "change");
+        type("[11] on dp=2: S(0)", "input");
+        root.querySelector(".sv-run .sv-primary").click();
+    }"""
+    explorer.evaluate(burst)
+    expect(explorer.locator(".sv-source")).to_contain_text("held by 2 gloo ranks", timeout=RUN_MS)
+    expect(explorer.locator(".widget-html svg")).to_have_attribute("aria-label", re.compile("^\\[11\\] on dp=2"))
+
+
+def test_a_press_after_nonsense_runs_nothing(explorer):
+    explorer.evaluate("""root => {
+        const line = root.querySelector(".sv-spec input");
+        line.value = "nonsense";
+        line.dispatchEvent(new Event("input"));
+        root.querySelector(".sv-run .sv-primary").click();
+    }""")
+    expect(explorer.locator(".sv-failure")).to_contain_text("Not run: a spec begins with the global shape")
+    expect(explorer.get_by_text(f"Still shown: {FIVE}.")).to_be_visible()
+    explorer.get_by_role("button", name="Dismiss").click()
+    explorer.get_by_role("button", name="Undo").click()
+    expect(explorer.get_by_label("Spec", exact=True)).to_have_value(FIVE)
+
+
+def test_a_long_text_in_a_field_moves_nothing_away(explorer):
+    explorer.get_by_label("Follow element", exact=True).fill("y" * 20_000)
+    message = explorer.locator(".sv-follow-area .sv-message")
+    expect(message).to_be_visible()
+    assert message.bounding_box()["height"] < 200
+
+
 def test_real_answers_stand_side_by_side(explorer):
     explorer.get_by_role("button", name="Run on real ranks").click()
     fold(explorer, "Compare the answers", True)
@@ -203,10 +237,63 @@ def test_real_answers_stand_side_by_side(explorer):
 
 
 def test_a_redistribution_runs_on_real_ranks(explorer):
-    explorer.get_by_label("Lead to").fill("R, S(0)")
+    explorer.get_by_label("Redistribute to").fill("R, S(0)")
     explorer.get_by_role("button", name="Run on real ranks").click()
     expect(explorer.locator(".sv-heading")).to_have_text("How torch comes to R, S(0)", timeout=RUN_MS)
     expect(explorer.locator(".sv-verdict")).to_have_text("Every rank ends with its part of the target.")
+
+
+def test_the_keyboard_never_loses_its_place(page, explorer):
+    def focused():
+        return page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.textContent")
+
+    explorer.get_by_role("button", name=re.compile("^7. ")).click()
+    next_step = explorer.get_by_role("button", name="Next", exact=True)
+    next_step.focus()
+    page.keyboard.press("Enter")
+    expect(next_step).to_be_disabled()
+    assert focused() == "Next"
+    explorer.get_by_label("Spec", exact=True).fill("[3] on dp=2, tp=2, pp=2: S(0), R, R")
+    remove = explorer.get_by_role("button", name="Remove mesh dimension 3")
+    remove.focus()
+    page.keyboard.press("Enter")
+    expect(remove).to_have_count(0)
+    assert focused() == "Add mesh dimension"
+    explorer.get_by_label("Follow element", exact=True).fill("2")
+    explorer.get_by_role("button", name="Clear").focus()
+    page.keyboard.press("Enter")
+    expect(explorer.get_by_label("Follow element", exact=True)).to_be_focused()
+    explorer.get_by_label("Spec", exact=True).fill(FIVE)
+    run = explorer.get_by_role("button", name="Run on real ranks")
+    run.focus()
+    page.keyboard.press("Enter")
+    expect(explorer.get_by_role("button", name="Stop")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(run).to_be_focused()
+
+
+OUTSIDE = """root => {
+    const edge = root.querySelector(".shardviz-grid").getBoundingClientRect().right;
+    const shown = [...root.querySelectorAll("button, input, select, label, p:not(:empty)")].filter((e) => e.offsetParent);
+    return shown.filter((e) => !e.closest(".sv-pane, .sv-cells, .sv-unseen") && e.getBoundingClientRect().right > edge)
+        .map((e) => e.outerHTML);
+}"""
+
+
+def test_nothing_is_out_of_reach_on_a_narrow_page(page, explorer):
+    for title in FOLDS[1:]:
+        fold(explorer, title, True)
+    expect(explorer.get_by_label("Size", exact=True)).to_be_visible()
+    wide = page.viewport_size
+    page.set_viewport_size({"width": 600, "height": 1600})
+    try:
+        page.wait_for_function("document.querySelector('.shardviz-grid').clientWidth < 300")
+        assert explorer.evaluate(OUTSIDE) == []
+        page.add_style_tag(content=".sv-run .sv-primary { min-width: 600px !important }")
+        assert explorer.evaluate(OUTSIDE) != [], "it would be seen"
+    finally:
+        page.locator("head style").last.evaluate("style => style.remove()")
+        page.set_viewport_size(wide)
 
 
 def test_axe_finds_nothing_serious_with_everything_unfolded(page, explorer):

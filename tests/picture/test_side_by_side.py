@@ -7,7 +7,7 @@ from shardviz.core.spec import parse
 from shardviz.core.sweeping import sweep
 from shardviz.core.trace import start
 from shardviz.picture.answers import LANES, Told, draw_answers
-from shardviz.picture.scene import Box, Cell
+from shardviz.picture.scene import Box, Cell, Text
 from shardviz.picture.scene_sweep import draw_sweep, margins
 
 NINE = parse("[9] on dp=4, tp=2: _S(0, 2), S(0)")
@@ -76,3 +76,10 @@ def test_a_sweep_draws_what_it_found():
 def test_a_sweep_of_many_sizes_still_labels_its_axis():
     found = sweep(NINE, ("tensor", 0), range(100), lambda _: 0)
     assert "80" in draw_sweep("tensor dimension 0", found, 500).scene.words.split("\n")
+
+
+def test_the_picture_stands_alone():
+    scene = draw_answers(NINE, two_answers(NINE)).scene
+    (first,) = (mark.y for mark in scene.marks if isinstance(mark, Text) and mark.text == "rank 0")
+    assert str(NINE) in scene.words
+    assert [cell.label for cell in scene.cells if cell.y < first - 60] == [str(rank) for rank in range(8)], "its mesh"

@@ -10,7 +10,7 @@ import pytest
 import shardviz as sv
 from shardviz.core.errors import RankFailure
 
-from .fakes import FIVE, NINE, explorer
+from .fakes import FIVE, NINE, explorer, press
 
 SECONDS = 60
 
@@ -117,7 +117,7 @@ def test_recordings_are_kept_by_spec():
 def test_a_run_that_fails_is_shown_and_can_be_dismissed():
     ex = explorer(lambda spec: RankFailure("Rank 2 died.", 2))
     before = ex.picture.value
-    ex.running._handle_custom_msg({"do": "run"}, [])
+    ex.controls.runs += 1  # as the browser sets it
     assert ex.running.failure == "Rank 2 died."
     assert ex.picture.value == before
     assert not ex.state.busy
@@ -137,6 +137,50 @@ def test_exceptions_never_vanish(monkeypatch):
     monkeypatch.setattr("shardviz.widgets.view.draw", lambda *_: 1 / 0)
     ex.state.notation = NINE
     assert "ZeroDivisionError" in ex.running.failure
+
+
+def test_what_a_part_does_wrong_never_vanishes_either():
+    ex = explorer()
+    ex.sweep.unfolded = True
+    press(ex.sweep, do="size", size="elephant")
+    assert "ValueError" in ex.running.failure
+    press(ex.running, do="dismiss")
+    press(ex.sweep, do="size", size="elephant")
+    assert "ValueError" in ex.running.failure
+    press(ex.sweep, do="size", size=6)
+    assert ex.running.failure == ""
+
+
+@pytest.mark.parametrize("name", ["follow", "guess", "sweep", "share"])
+def test_every_part_that_handles_messages_is_heard(name, monkeypatch):
+    ex = explorer()
+    part = getattr(ex, name)
+    monkeypatch.setattr(part, "act", lambda message: 1 / 0)
+    press(part, do="anything")
+    assert "ZeroDivisionError" in ex.running.failure
+
+
+@pytest.mark.parametrize("wrong", [("notation", "nonsense"), ("to", "S(9), R"), ("shape", "5x")])
+def test_pictures_of_another_question_say_so_and_nothing_runs(wrong):
+    ex = explorer()
+    ex.state.notation = NINE
+    setattr(ex.state, *wrong)
+    assert ex.running.hint == f"Still shown: {NINE}."
+    ex.controls.runs += 1
+    assert ex.running.failure.startswith("Not run: ")
+    assert ex.recordings == {}
+    ex.history.undo()
+    assert ex.running.hint == ""
+    ex.controls.runs += 1
+    assert ex.recordings
+
+
+def test_a_method_that_does_not_apply_to_the_next_example_says_what_is_still_shown():
+    ex = explorer()
+    ex.state.method = "torch-2.8"
+    ex.state.notation = "[4, 6] on dp=2, tp=2: S(0), S(1)"
+    assert ex.running.hint == f"Still shown: {FIVE}."
+    assert "torch 2.8 is replayed for" in ex.controls.errors["method"]
 
 
 def test_buttons_send_what_they_do():

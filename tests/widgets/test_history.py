@@ -59,7 +59,21 @@ def test_walking_through_the_story_and_nonsense_are_no_changes(state):
     history = History(state)
     state.step = 3
     state.notation = "nonsense"
+    history.undo()
+    assert (state.notation, state.errors) == (FIVE, {})
     assert not history.can_undo
+
+
+@pytest.mark.parametrize("wrong", [("notation", "nonsense"), ("shape", "5x"), ("rows", [])])
+def test_an_undo_of_what_cannot_be_read_goes_back_to_what_was_understood(state, wrong):
+    history = History(state)
+    state.notation = NINE
+    setattr(state, *wrong)
+    assert history.can_undo
+    history.undo()
+    assert (state.notation, state.shape, len(state.rows), state.errors) == (NINE, "9", 2, {})
+    history.undo()
+    assert str(state.spec) == FIVE
 
 
 def test_the_history_is_bounded(state):
@@ -121,3 +135,19 @@ def test_a_wrong_argument_is_refused_with_the_right_ones(wrong):
 
 def test_what_a_choice_has_the_state_has_too(state):
     assert all(hasattr(state, name) and hasattr(state.choice, name) for name in CHOICES)
+
+
+def test_an_example_has_its_name_again_after_an_undo():
+    ex = sv.explore()
+    first = ex.controls.example
+    press(ex.controls, do="example", key="Classics: A matrix cut both ways")
+    press(ex.running, do="undo")
+    assert ex.controls.example == first == "Classics: Five elements, FSDP2 over TP"
+    press(ex.running, do="redo")
+    assert ex.controls.example == "Classics: A matrix cut both ways"
+
+
+def test_a_link_with_a_step_that_is_no_number_says_so_in_words():
+    assert (
+        sv.explore(query="?step=x").running.failure == "the link cannot be followed: step 'x': a step is a whole number, from 0"
+    )

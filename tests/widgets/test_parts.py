@@ -176,7 +176,7 @@ def test_a_redistribution_is_told_and_run():
     ex.controls.to = "S(7), R"
     assert "tensor dimension 7 does not exist" in ex.controls.errors["to"]
     ex.run()
-    assert ex.state.failure.startswith("S(7)")
+    assert ex.state.failure.startswith("Not run: S(7)")
 
 
 def test_examples_are_the_classics_and_the_museum():

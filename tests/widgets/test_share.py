@@ -123,7 +123,7 @@ def test_files_are_written_here_and_never_overwritten(here, kind):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("name", ["", " ", "../up", "/etc/x", ".hidden", "a/b"])
+@pytest.mark.parametrize("name", ["", " ", "../up", "/etc/x", ".hidden", "a/b", "a\nb", "a\0b", "<b>", "x" * 300, "\u202e"])
 def test_a_name_that_leads_elsewhere_is_refused(here, name):
     ex = explorer()
     ex.share.unfolded = True
