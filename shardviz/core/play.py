@@ -41,7 +41,7 @@ def apply(operation: Operation, buffers: Sequence[Buffer], spec: Spec) -> tuple[
             return tuple(after)
         case Unpad(dim, _, _, _):
             return tuple(along(b, dim, joined(run for run in b.axes[dim] if run[0] >= 0)) for b in buffers)
-        case Unshuffle(dim, gathered):
+        case Unshuffle(dim, gathered, _):
             return tuple(along(b, dim, joined(sorted(gathered))) for b in buffers)
         case Reduce(mesh_dim, _):
             return tuple(replace(b, pending=tuple(m for m in b.pending if m != mesh_dim)) for b in buffers)
@@ -73,10 +73,14 @@ def describe(operation: Operation, spec: Spec, before: Sequence[Buffer], after: 
         case Unpad(dim, mesh_dim, _, _):
             sentence = "Sizes are known by arithmetic, so the padding is taken out where it is, chunk by chunk."
             return Step("unpad", "local", sentence, tuple(after), (), local, dim, mesh_dim)
-        case Unshuffle(dim, gathered):
+        case Unshuffle(dim, gathered, swapped):
             where = f" of tensor dimension {dim}" if spec.ndim > 1 else ""
+            why = "which is not the tensor's"
+            if swapped:
+                stands, cut = (mesh.names[mesh_dim] for mesh_dim in swapped)
+                why = f"where {stands} stands before {cut}; but {cut} cut first"
             sentence = (
-                f"All elements{where} are here, gathered in the wrong order: {runs_text(gathered, 8)} becomes "
+                f"All elements{where} are here, in the order of the ranks, {why}: {runs_text(gathered, 8)} becomes "
                 f"{runs_text(joined(sorted(gathered)), 8)}. Nothing is sent."
             )
             return Step("unshuffle", "local", sentence, tuple(after), (), local, dim)

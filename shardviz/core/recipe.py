@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from shardviz.core.layout import Layout
 from shardviz.core.mesh import Mesh
+from shardviz.core.order import cutting_order
 from shardviz.core.placements import Partial, Shard, StridedShard
 from shardviz.core.runs import Runs, joined, length
 
@@ -44,10 +45,14 @@ class Unpad:
 
 @dataclass(frozen=True)
 class Unshuffle:
-    """Put the gathered runs of a tensor dimension, now on every rank, into the order of their global indices."""
+    """Put the gathered runs of a tensor dimension, now on every rank, into the order of their global indices.
+
+    `swapped` says why they are in another one, where that is known: a mesh dimension, and one behind it that cut before it.
+    """
 
     tensor_dim: int
     gathered: Runs
+    swapped: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ def recipe(layout: Layout, sequence: Sequence[int] | None = None) -> tuple[Opera
         Pad(tensor_dim=0, mesh_dim=0, sizes=(3, 3, 3, 3))
         Gather(tensor_dim=0, mesh_dim=0)
         Unpad(tensor_dim=0, mesh_dim=0, width=(3, 3, 3, 3), kept=((3, 2), (3, 2), (3, 2), (3, 2)))
-        Unshuffle(tensor_dim=0, gathered=((0, 2), (3, 4), (2, 3), (4, 5)))
+        Unshuffle(tensor_dim=0, gathered=((0, 2), (3, 4), (2, 3), (4, 5)), swapped=(0, 1))
     """
     spec = layout.spec
     operations: list[Operation] = []
@@ -98,8 +103,16 @@ def recipe(layout: Layout, sequence: Sequence[int] | None = None) -> tuple[Opera
                 order = held[dim][0]
                 last = not set(spec.cuts(dim)) & set(gathers[position + 1 :])
                 if last and order != joined(sorted(order)):
-                    operations.append(Unshuffle(dim, order))
+                    operations.append(Unshuffle(dim, order, _swapped(layout, dim)))
     return tuple(operations)
+
+
+def _swapped(layout: Layout, dim: int) -> tuple[int, int] | None:
+    """The first mesh dimension that stands where another one cut; None where no order of cuts was read."""
+    spec = layout.spec
+    order = cutting_order(spec, dim) if layout.readings[dim] != "left-to-right" else None
+    cuts = [[mesh_dim for mesh_dim in dims if spec.mesh.sizes[mesh_dim] > 1] for dims in (spec.cuts(dim), order or ())]
+    return next((pair for pair in zip(*cuts, strict=False) if pair[0] != pair[1]), None)
 
 
 def gathered(mesh: Mesh, dim: int, mesh_dim: int, held: list[Runs]) -> list[Operation]:

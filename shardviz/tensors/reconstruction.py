@@ -86,7 +86,7 @@ def carry_out(operation: Operation, buffer: torch.Tensor, groups: Groups) -> tor
         case Unpad(dim, _, width, kept):
             chunks = enumerate(kept[place])
             return take(buffer, dim, joined((i * width[place], i * width[place] + count) for i, count in chunks))
-        case Unshuffle(dim, gathered):
+        case Unshuffle(dim, gathered, _):
             slots = locate(gathered, joined(sorted(gathered)))
             assert slots is not None, "what is sorted is what was gathered"
             return take(buffer, dim, slots)

@@ -113,7 +113,7 @@ def _parts(buffer: torch.Tensor, gather: Gather, shape: Sequence[int], members: 
 def _undo(operation: Operation, buffer: torch.Tensor, place: int, shape: Sequence[int]) -> torch.Tensor:
     """The buffer before a local operation, `shape` its shape."""
     match operation:
-        case Unshuffle(dim, gathered):
+        case Unshuffle(dim, gathered, _):
             return take(buffer, dim, gathered)
         case Unpad(dim, _, width, kept):
             return torch.cat([pad(part, dim, width[place]) for part in torch.split(buffer, list(kept[place]), dim)], dim)

@@ -80,7 +80,8 @@ def test_the_worked_example():
         *[f"   rank {rank}: 0 1 3 2 4 #" for rank in range(4)],
         "7. unpad: Sizes are known by arithmetic, so the padding is taken out where it is, chunk by chunk.",
         *[f"   rank {rank}: 0 1 3 2 4" for rank in range(4)],
-        "8. unshuffle: All elements are here, gathered in the wrong order: 0 1 3 2 4 becomes 0-4. Nothing is sent.",
+        "8. unshuffle: All elements are here, in the order of the ranks, where dp stands before tp; but tp cut first: "
+        "0 1 3 2 4 becomes 0-4. Nothing is sent.",
         *[f"   rank {rank}: 0-4" for rank in range(4)],
     ]
 
