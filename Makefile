@@ -52,6 +52,7 @@ pictures: $(READY) ## the README's pictures, recorded anew on real ranks
 	@$(BIN)/shardviz demo --out build/demo "[5] on dp=2, tp=2: _S(0, 2), S(0)" && cp build/demo/story.png docs/story.png
 	@$(BIN)/shardviz demo --out build/nine "[9] on dp=4, tp=2: _S(0, 2), S(0)" && cp build/nine/layout.png docs/nine.png
 	@$(BIN)/shardviz draw "[6] on tp=4: S(0)" -o docs/six.png
+	@$(BIN)/python .ci/explorer_picture.py docs/explorer.png
 
 constraints: $(READY) ## pin in constraints.txt what is installed in .venv
 	@pins="$$($(BIN)/python -m pip freeze --all --exclude-editable)" && \
