@@ -178,7 +178,9 @@
       const parts = pick.value.split(",").map((part) => part.trim().match(/^(\d+)(?:-(\d+))?$/));
       const span = parts.every(Boolean) ? parts.flatMap(([, first, last]) => [+first, +(last ?? first) + 1]) : [];
       pin(span, pick.value);
+      const wanted = Math.max(0, ...cells(pictures[0]).map((cell) => cell.span.length)) / 2;
       if (!span.length && pick.value.trim()) found.textContent = "an index is a number, or numbers with commas between";
+      else if (span.length && span.length !== 2 * wanted) found.textContent = `an element has ${wanted} ${wanted === 1 ? "index" : "indices"} here`;
     });
 
     const player = section.querySelector("[data-player]");

@@ -74,9 +74,9 @@ class Audited(Panel):
         report = examine([("", answer.layout.spec)], installed_release())
         found = report.parameters[0]
         count = len(found.errors)
-        how = f"by torch {report.torch}, known by {report.known_by}"
+        how = f"on torch {report.torch} (known by {report.known_by})"
         with self.hold_sync():
-            self.lead = f"{count} error{'s' * (count != 1)}, {how}." if count else f"No errors, {how}."
+            self.lead = f"{count} error{'s' * (count != 1)} {how}." if count else f"No errors {how}."
             self.entries = [[one.severity, f"{one.kind}: {one.message}"] for one in found.findings]
             self.note = f"What would cure it: {'; '.join(found.cures)}." if found.cures else ""
 

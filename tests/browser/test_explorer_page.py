@@ -172,7 +172,7 @@ def test_a_sweep_is_walked_by_its_slider(page, explorer):
 def test_the_audit_says_in_words_what_goes_wrong(explorer):
     explorer.get_by_label("Spec", exact=True).fill(NINE)
     fold(explorer, "Audit this tensor", True)
-    expect(explorer.get_by_text(re.compile("^5 errors, by torch"))).to_be_visible()
+    expect(explorer.get_by_text(re.compile("^5 errors on torch"))).to_be_visible()
     expect(explorer.locator(".sv-entries li").first).to_contain_text("error checkpoint-loses-elements")
 
 

@@ -122,3 +122,16 @@ def test_light_and_dark_are_the_readers_choice(browser: Any, tmp_path: Path, sch
     view, _ = opened(browser, draw(layout(parse(FIVE))).html(), tmp_path, color_scheme=scheme)
     ground = view.evaluate("getComputedStyle(document.querySelector('figure')).backgroundColor")
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(18, 22, 28)"}[scheme]
+
+
+def test_an_index_of_another_tensor_is_told_apart_from_one_that_is_not_drawn(browser: Any, tmp_path: Path) -> None:
+    view, _ = opened(browser, draw("[4, 6] on dp=2, tp=2: S(0), S(1)").html(), tmp_path)
+    pick = view.get_by_label("Follow element")
+    for typed, told in (
+        ("3", "an element has 2 indices here"),
+        ("3, 5", "on rank 3"),
+        ("9, 9", "on no rank"),
+        ("x", "an index is"),
+    ):
+        pick.fill(typed)
+        assert told in view.locator(".found").first.inner_text()

@@ -81,9 +81,9 @@ def test_answers_stand_side_by_side_with_what_differs_counted():
 def test_the_audit_follows_the_question():
     ex = explorer(spec="[8] on dp=4, tp=2: _S(0, 2), S(0)")
     ex.audited.unfolded = True
-    assert ex.audited.lead.startswith("No errors, by torch")
+    assert ex.audited.lead.startswith("No errors on torch")
     ex.state.notation = NINE
-    assert ex.audited.lead.startswith("5 errors, by torch")
+    assert ex.audited.lead.startswith("5 errors on torch")
     assert ex.audited.entries[0][0] == "error"
     assert "pad dimension 0 from 9 to 10" in ex.audited.note
 
