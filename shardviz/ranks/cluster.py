@@ -32,6 +32,7 @@ class Ranks:
         timeout: seconds that a call may take, unless it gives its own.
         backend: "nccl", "gloo", or "auto": NCCL where each rank gets a GPU of its own, gloo on the CPU otherwise.
         devices: one device per rank ("cpu", "cuda:0", …) instead of the choice made here.
+        launcher: "local", by which ranks are forked on this machine; those of other launchers come in by `attach`.
         share_gpus: put several NCCL ranks on one card where there are fewer cards than ranks; needs NCCL 2.30 or later.
         progress: called through the stages of a start with a sentence and the fraction done, 0 to 1.
 
@@ -61,9 +62,15 @@ class Ranks:
         timeout: float = 20.0,
         backend: str = "auto",
         devices: Sequence[str] | None = None,
+        launcher: str = "local",
         share_gpus: bool = False,
         progress: Callable[[str, float], None] | None = None,
     ) -> None:
+        if launcher != "local":
+            raise RequestError(
+                f"launcher={launcher!r}: these ranks are forked on this machine (launcher='local'). Others come in through "
+                f"ipyparallel: start ipp.Cluster(engines={launcher!r}, n={n}), and attach to its client with Ranks.attach(client)."
+            )
         build = installed_torch()
         nccl = loaded_nccl() if share_gpus else None
         binding = decide(n, usable_gpus(), backend, devices, share_gpus=share_gpus, nccl=nccl, torch=build)

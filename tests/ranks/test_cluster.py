@@ -447,6 +447,8 @@ def test_impossible_requests_start_nothing():
         Ranks(0)
     with pytest.raises(RequestError):
         Ranks(2, devices=["cpu"])
+    with pytest.raises(RequestError, match=r"ipp.Cluster\(engines='slurm', n=4\).*Ranks.attach"):
+        Ranks(4, launcher="slurm")
     assert set(processes_of_ours()) <= before
 
 
