@@ -7,7 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from shardviz.core.errors import RanksError
+from shardviz.core.errors import RanksError, RequestError
 from shardviz.core.recording import Recording
 from shardviz.core.recording_lines import merge, read_lines
 from shardviz.core.spec import Spec, parse
@@ -69,7 +69,7 @@ class Ranks:
         if launcher != "local":
             raise RequestError(
                 f"launcher={launcher!r}: these ranks are forked on this machine (launcher='local'). Others come in through "
-                f"ipyparallel: start ipp.Cluster(engines={launcher!r}, n={n}), and attach to its client with Ranks.attach(client)."
+                f"ipyparallel: start ipp.Cluster(engines={launcher!r}, n={n}), and attach with Ranks.attach(its client)."
             )
         build = installed_torch()
         nccl = loaded_nccl() if share_gpus else None
