@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 from shardviz.core.layout import layout
 from shardviz.core.spec import parse
@@ -135,3 +136,16 @@ def test_an_index_of_another_tensor_is_told_apart_from_one_that_is_not_drawn(bro
     ):
         pick.fill(typed)
         assert told in view.locator(".found").first.inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_a_story(browser: Any, tmp_path: Path, scheme: str) -> None:
+    view, _ = opened(browser, draw(unshuffle(parse(FIVE))).html(), tmp_path, color_scheme=scheme, reduced_motion="reduce")
+    assert grave(view) == []
+    view.evaluate("document.querySelector('.play').removeAttribute('aria-label')")
+    assert any(one.startswith("button-name") for one in grave(view))  # the check can fail
+
+
+def grave(view: Any) -> list[str]:
+    found = Axe().run(view, options={"resultTypes": ["violations"]}).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in found if one["impact"] in ("serious", "critical")]
