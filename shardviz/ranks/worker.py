@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
+from shardviz.core.errors import TorchError
 from shardviz.core.layout import layout
 from shardviz.core.mesh import Mesh
 from shardviz.core.recipe import Operation, Reduce
@@ -105,12 +106,21 @@ def torch_run(spec: Spec, device: str, target: Spec | None) -> TorchRun | None:
 
 
 def _make(spec: Spec, device: str) -> tuple[Spec, DTensor, Marks] | None:
-    spec = spec.with_made_by(spec.made_by or choose_maker(spec))
+    asked = spec.made_by
+    spec = spec.with_made_by(asked or choose_maker(spec))
     device_mesh = _device_mesh(spec.mesh, device, dist.group.WORLD)
     if dist.get_rank() not in spec.mesh.ranks:
         return None
     marks = Marks.of(spec)
-    return spec, make(spec, marks.tensor(device), device_mesh), marks
+    try:
+        return spec, make(spec, marks.tensor(device), device_mesh), marks
+    except TorchError:
+        if asked:
+            raise
+        # Releases differ in what they call it (2.11 has a plain shard where FSDP2 is over a packed weight, later ones a
+        # strided one); where this one has other words for it, shardviz places the shards itself.
+        spec = spec.with_made_by("from_local")
+        return spec, make(spec, marks.tensor(device), device_mesh), marks
 
 
 def _fits(spec: Spec, dtensor: DTensor) -> bool:

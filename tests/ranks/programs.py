@@ -8,6 +8,9 @@ import warnings
 import torch
 import torch.distributed as dist
 
+from shardviz.core.errors import TorchError
+from shardviz.ranks import worker
+
 
 def add_up(x=0):
     total = torch.tensor([float(dist.get_rank() + x)])
@@ -74,3 +77,19 @@ def raise_on_a_spec(spec, rank):
 
 def fill_the_log():
     print("x" * 10_000_000, flush=True)
+
+
+def made_where_fsdp2_has_other_labels(spec):
+    make = worker.make
+
+    def other(spec, values, mesh):
+        if spec.made_by == "fsdp2":
+            raise TorchError("made other placements")
+        return make(spec, values, mesh)
+
+    worker.make = other
+    try:
+        found = worker.answer(spec, "cpu")
+        return found and found.made_by
+    finally:
+        worker.make = make

@@ -3,10 +3,10 @@
 import sys
 
 import pytest
-from programs import lose_rank_one
+from programs import lose_rank_one, made_where_fsdp2_has_other_labels
 
 from shardviz.core.compare import compare, disagreements
-from shardviz.core.errors import RequestError
+from shardviz.core.errors import RankFailure, RequestError
 from shardviz.core.files import from_json, to_json
 from shardviz.core.layout import layout
 from shardviz.core.redistribute import redistribute
@@ -66,6 +66,13 @@ def test_torch_2_13_shuffles_what_fsdp2_puts_over_a_packed_weight(eight_ranks):
     assert trace.right
     assert not trace.torch.right
     assert {buffer.axes for buffer in trace.torch.result} == {(((0, 4), (8, 12), (4, 8), (12, 16)),)}
+
+
+def test_shardviz_places_what_another_torch_labels_otherwise_unless_fsdp2_was_asked_for(four_ranks):
+    packed = parse("[16] on dp=2, tp=2: _S(0, 2), _S(0, 2)")
+    assert four_ranks.apply(made_where_fsdp2_has_other_labels, packed) == ["from_local"] * 4
+    with pytest.raises(RankFailure, match="made other placements"):
+        four_ranks.apply(made_where_fsdp2_has_other_labels, packed.with_made_by("fsdp2"))
 
 
 def test_that_torch_does_not_come_back_is_an_answer_too(eight_ranks, monkeypatch):
