@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from shardviz.cli.verbs import main
 from shardviz.ranks.cluster import Ranks
 from tests import leftovers
 
@@ -39,6 +40,19 @@ def pytest_terminal_summary(terminalreporter, config):
     if lines:
         terminalreporter.section("sweeps")
         terminalreporter.write("".join(f"{line}\n" for line in lines))
+
+
+@pytest.fixture
+def shardviz(capsys):
+    """Run the command line in this process; its exit status, standard output and standard error."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(list(map(str, arguments)))
+        out, err = capsys.readouterr()
+        return ended.value.code, out, err
+
+    return call
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shardviz.core.errors import SpecError
-from shardviz.core.forward import forward_spec
-from shardviz.core.layout import Layout, layout
+from shardviz.core.forward import forward_buffers
+from shardviz.core.layout import Layout
 from shardviz.core.runs import Runs, length, runs_text
 from shardviz.core.trace import Buffer, Report, Trace, buffer_text, start, whole_buffer
 
@@ -110,8 +110,7 @@ def disagreements(trace: Trace, predicted: Layout) -> tuple[Difference, ...]:
         if sentence:
             found.append(Difference(rank, f"rank {rank} {sentence}"))
     if trace.used:
-        meant = start(layout(forward_spec(trace.spec)))
-        found += _buffers(ranks, meant, trace.used, ("arithmetic", "the forward pass"))
+        found += _buffers(ranks, forward_buffers(trace.spec), trace.used, ("arithmetic", "the forward pass"))
     found += _results(trace, "shardviz's reconstruction")
     if trace.torch is not None:
         found += _results(trace.torch, "full_tensor()")

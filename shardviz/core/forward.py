@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from shardviz.core.layout import layout
 from shardviz.core.placements import Replicate
 from shardviz.core.spec import Spec
+from shardviz.core.trace import Buffer, start
 
-__all__ = ["data_dims", "forward_spec"]
+__all__ = ["data_dims", "forward_buffers", "forward_spec"]
 
 
 def data_dims(spec: Spec) -> int:
@@ -32,3 +34,16 @@ def forward_spec(spec: Spec) -> Spec:
     """
     count = data_dims(spec)
     return Spec(spec.shape, spec.mesh, [*(Replicate() for _ in range(count)), *spec.placements[count:]])
+
+
+def forward_buffers(spec: Spec) -> tuple[Buffer, ...]:
+    """What each rank's forward pass should see, in the mesh's order.
+
+    Args:
+        spec: of the parameter as FSDP2 made it.
+
+    Example:
+        >>> [buffer.shape for buffer in forward_buffers(Spec((9,), {"dp": 2, "tp": 2}, "_S(0, 2), S(0)"))]
+        [(5,), (4,), (5,), (4,)]
+    """
+    return start(layout(forward_spec(spec)))

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from shardviz.core.errors import ReadingError, SpecError
 from shardviz.core.order import cutting_order, required_order, split_factor
 from shardviz.core.runs import Runs, length, position_of, runs_text, strided_chunk, strided_chunks
-from shardviz.core.spec import Spec, as_spec
+from shardviz.core.spec import BY_FSDP2, Spec, as_spec
 
 __all__ = ["READINGS", "Layout", "Owner", "RankLayout", "Reading", "layout", "local_shape_and_offset"]
 
@@ -209,7 +209,7 @@ def applied_reading(spec: Spec, tensor_dim: int) -> Reading:
     """The reading that `auto` chooses for a tensor dimension."""
     if cutting_order(spec, tensor_dim) is not None:
         return "sharding-order"
-    if spec.made_by in ("fsdp2", "fsdp2-over-tp") and _outer_last_applies(spec, tensor_dim):
+    if spec.made_by in BY_FSDP2 and _outer_last_applies(spec, tensor_dim):
         return "outer-last"
     return "left-to-right"
 

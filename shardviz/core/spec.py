@@ -12,9 +12,12 @@ from shardviz.core.errors import SpecError
 from shardviz.core.mesh import Mesh
 from shardviz.core.placements import Partial, Placement, Replicate, Shard, StridedShard
 
-__all__ = ["MADE_BY", "Spec", "as_spec", "parse"]
+__all__ = ["BY_FSDP2", "MADE_BY", "Spec", "as_spec", "parse"]
 
-MADE_BY = ("fsdp2-over-tp", "fsdp2", "distribute_tensor", "redistribute", "from_local")
+BY_FSDP2 = ("fsdp2-over-tp", "fsdp2")
+"""Those that go through `fully_shard`."""
+
+MADE_BY = (*BY_FSDP2, "distribute_tensor", "redistribute", "from_local")
 """How a real tensor of a spec can come into being, in order of preference."""
 
 

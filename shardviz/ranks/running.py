@@ -10,7 +10,7 @@ from shardviz.core.layout import layout
 from shardviz.core.placements import Partial
 from shardviz.core.play import ITEMSIZE, START, describe, first_step
 from shardviz.core.recipe import recipe
-from shardviz.core.spec import Spec
+from shardviz.core.spec import BY_FSDP2, Spec
 from shardviz.core.trace import Source, Step, Trace
 from shardviz.ranks import answers
 from shardviz.ranks.answers import Answers
@@ -24,8 +24,6 @@ __all__ = ["LARGEST", "redistribute", "run"]
 MISFIT = "torch made shards of other shapes than these placements mean, so there is nothing that could be put together"
 
 REDUCTIONS = ("sum", "avg", "max", "min", "product")
-
-BY_FSDP2 = ("fsdp2-over-tp", "fsdp2")
 
 LARGEST = 2_000_000
 """The most elements of a tensor that is run: every rank reads off, after every step, which element stands where."""

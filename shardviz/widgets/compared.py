@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from shardviz.checks.audits.picture import predicted_reports
 from shardviz.checks.audits.release import installed_release
 from shardviz.core.compare import compare, report_difference
-from shardviz.core.forward import forward_spec
-from shardviz.core.layout import layout
+from shardviz.core.forward import forward_buffers
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer, Report, Trace, buffer_text, start
 from shardviz.picture.answers import Told
@@ -64,6 +63,5 @@ def _misreported(spec: Spec, held: Sequence[Buffer], reports: Sequence[Report]) 
 
 
 def _misused(trace: Trace) -> tuple[tuple[int, str], ...]:
-    meant = start(layout(forward_spec(trace.spec)))
-    triples = zip(trace.ranks, meant, trace.used, strict=True)
+    triples = zip(trace.ranks, forward_buffers(trace.spec), trace.used, strict=True)
     return tuple((rank, f"uses {buffer_text(got)}, not {buffer_text(want)}") for rank, want, got in triples if want != got)

@@ -1,25 +1,18 @@
 """Fixtures of the tests of checkpoints."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from shardviz.cli.verbs import main
 from shardviz.ranks.cluster import Ranks
 from tests.checks import saved
 
 
 @pytest.fixture
-def shardviz(capsys):
-    """Run the command line in this process; its exit status, standard output and standard error."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(["checkpoint", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return call
+def checkpoint_verb(shardviz):
+    """Run `shardviz checkpoint` in this process; its exit status, standard output and standard error."""
+    return partial(shardviz, "checkpoint")
 
 
 @pytest.fixture

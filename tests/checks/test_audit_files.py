@@ -8,7 +8,6 @@ import pytest
 from safetensors.numpy import save_file
 
 from shardviz.checks.audits.audit import audit
-from shardviz.cli.verbs import main
 from shardviz.core.errors import FileError, SpecError
 
 LLAMA = {
@@ -30,17 +29,6 @@ def config(tmp_path):
         return path
 
     return write
-
-
-@pytest.fixture
-def shardviz(capsys):
-    def call(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return call
 
 
 def test_a_configuration(config):

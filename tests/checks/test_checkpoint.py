@@ -67,8 +67,8 @@ def test_gaps_and_overlaps_are_found(tmp_path):
     assert (found["w"].missing_elements, found["w"].overlapping_elements, found.whole) == (2, 1, False)
 
 
-def test_the_json_form(shardviz, tmp_path):
-    status, out, err = shardviz(saved.cut(tmp_path, "w", [(0, 8, 8), (8, 1, 0), (9, 0, 1)]), "--json")
+def test_the_json_form(checkpoint_verb, tmp_path):
+    status, out, err = checkpoint_verb(saved.cut(tmp_path, "w", [(0, 8, 8), (8, 1, 0), (9, 0, 1)]), "--json")
     document = json.loads(out)
     chunks = document["tensors"][0].pop("chunks")
     assert (status, err) == (1, "")
@@ -96,10 +96,10 @@ def test_the_json_form(shardviz, tmp_path):
         assert data == struct.pack(f"<{chunk['stored']}f", *values)
 
 
-def test_a_whole_checkpoint_ends_well(shardviz, whole, tmp_path):
+def test_a_whole_checkpoint_ends_well(checkpoint_verb, whole, tmp_path):
     before = saved.contents(whole)
-    assert shardviz(whole, "--json")[::2] == (0, "")
-    status, out, _ = shardviz(whole, "-o", tmp_path / "map.html")
+    assert checkpoint_verb(whole, "--json")[::2] == (0, "")
+    status, out, _ = checkpoint_verb(whole, "-o", tmp_path / "map.html")
     assert (status, out.splitlines()[-1]) == (0, "whole: every chunk stores what is promised, every element once")
     page = (tmp_path / "map.html").read_text()
     assert "&lt;b&gt;bold&lt;/b&gt;\\n" in page
@@ -144,39 +144,39 @@ def test_what_the_hugging_face_writer_saves(tmp_path, joined):
             assert elements(files, found[name]).tobytes() == saved.number(tensor)
 
 
-def test_only_some_tensors(shardviz, whole, tmp_path):
+def test_only_some_tensors(checkpoint_verb, whole, tmp_path):
     (whole / "__0_0.distcp").rename(whole / "__0_0.lost")
     assert [tensor.name for tensor in checkpoint(whole, only="w").tensors] == ["weight", "wide"]
     assert [tensor.name for tensor in checkpoint(whole, only="w*g").tensors] == ["weight"]
-    status, out, _ = shardviz(whole, "--tensor", "wei", "-o", tmp_path / "map.html")
+    status, out, _ = checkpoint_verb(whole, "--tensor", "wei", "-o", tmp_path / "map.html")
     assert (status, "1 tensor in 1 chunk" in out, "only entries with 'wei' in their names" in out) == (1, True, True)
     page = (tmp_path / "map.html").read_text()
     assert (">weight<" in page, ">wide<" in page) == (True, False)
-    status, _, err = shardviz(whole, "--tensor", "nowhere")
+    status, _, err = checkpoint_verb(whole, "--tensor", "nowhere")
     assert (status, "no tensor with 'nowhere' in its name" in err) == (2, True)
-    assert shardviz(whole, "--tensor", "w", "--mend", tmp_path / "out")[0] == 2
+    assert checkpoint_verb(whole, "--tensor", "w", "--mend", tmp_path / "out")[0] == 2
 
 
-def test_where_an_element_lies_in_words(shardviz, whole):
-    status, out, _ = shardviz(whole, "--at", "2, 3")
+def test_where_an_element_lies_in_words(checkpoint_verb, whole):
+    status, out, _ = checkpoint_verb(whole, "--at", "2, 3")
     lines = out.splitlines()
     assert (status, [line.split(":")[0] for line in lines]) == (0, ["weight at (2, 3)"])
     first, last = map(int, lines[0].split("bytes ")[1].split("-"))
     assert (whole / "__0_0.distcp").read_bytes()[first : last + 1] == struct.pack("<f", 11)
-    assert shardviz(whole, "--at", "")[1].startswith("step at the one element: __0_0.distcp, bytes ")
-    assert "no tensor has an element (2, 4)" in shardviz(whole, "--at", "2,4")[2]
-    assert shardviz(whole, "--at", "two")[0] == 2
+    assert checkpoint_verb(whole, "--at", "")[1].startswith("step at the one element: __0_0.distcp, bytes ")
+    assert "no tensor has an element (2, 4)" in checkpoint_verb(whole, "--at", "2,4")[2]
+    assert checkpoint_verb(whole, "--at", "two")[0] == 2
 
 
-def test_where_an_element_lies_as_json(shardviz, tmp_path):
-    status, out, _ = shardviz(saved.cut(tmp_path, "w", [(0, 8, 8), (8, 1, 0), (9, 0, 1)]), "--at", "8", "--json")
+def test_where_an_element_lies_as_json(checkpoint_verb, tmp_path):
+    status, out, _ = checkpoint_verb(saved.cut(tmp_path, "w", [(0, 8, 8), (8, 1, 0), (9, 0, 1)]), "--at", "8", "--json")
     row = {"name": "w", "index": [8], "file": None, "byte_offset": None, "bytes": 0, "astray": False}
     assert (status, json.loads(out)) == (1, {"elements": [row]})  # one rank wrote it: how it was cut cannot be told
 
 
-def test_what_the_ranks_of_a_mesh_would_read(shardviz, tmp_path):
+def test_what_the_ranks_of_a_mesh_would_read(checkpoint_verb, tmp_path):
     saved.cut(tmp_path, "w", [(0, 4, 4), (4, 4, 4), (8, 1, 0)])
-    status, out, _ = shardviz(tmp_path, "--read-by", "dp=2, tp=2: _S(0, 2), S(0)")
+    status, out, _ = checkpoint_verb(tmp_path, "--read-by", "dp=2, tp=2: _S(0, 2), S(0)")
     assert (status, out.splitlines()) == (
         1,
         [
@@ -186,17 +186,17 @@ def test_what_the_ranks_of_a_mesh_would_read(shardviz, tmp_path):
             "rank 3 reads 1 element, 4 bytes: 1 piece from 1 file; 1 element missing",
         ],
     )
-    status, out, _ = shardviz(tmp_path, "--read-by", "dp=2, tp=2: _S(0, 2), S(0)", "--rank", 2, "--json")
+    status, out, _ = checkpoint_verb(tmp_path, "--read-by", "dp=2, tp=2: _S(0, 2), S(0)", "--rank", 2, "--json")
     (row,) = json.loads(out)["ranks"]
     assert status == 0
     assert [(piece["name"], piece["offset"], piece["size"]) for piece in row["pieces"]] == [("w", [3], [1]), ("w", [4], [1])]
-    assert shardviz(tmp_path, "--read-by", "dp=2: S(0)", "--rank", 2)[0] == 2
-    assert shardviz(tmp_path, "--read-by", "dp=2: S(0")[0] == 2
+    assert checkpoint_verb(tmp_path, "--read-by", "dp=2: S(0)", "--rank", 2)[0] == 2
+    assert checkpoint_verb(tmp_path, "--read-by", "dp=2: S(0")[0] == 2
 
 
-def test_a_tensor_without_the_dimension_is_read_whole(shardviz, tmp_path):
+def test_a_tensor_without_the_dimension_is_read_whole(checkpoint_verb, tmp_path):
     saved.save(tmp_path, {"a": torch.ones(4, 2), "b": torch.ones(3), "c": torch.ones(())})
-    out = shardviz(tmp_path, "--read-by", "tp=2: S(1)")[1].splitlines()
+    out = checkpoint_verb(tmp_path, "--read-by", "tp=2: S(1)")[1].splitlines()
     assert out == [f"rank {rank} reads 8 elements, 32 bytes: 3 pieces from 1 file" for rank in range(2)]
 
 
@@ -209,9 +209,9 @@ def test_a_page_says_which_maps_it_has(tmp_path):
     assert "Drawn here" not in checkpoint(tmp_path / "ck", only="t1").save(tmp_path / "part.html").read_text()
 
 
-def test_one_thing_at_a_time(shardviz, whole, tmp_path):
-    assert shardviz(whole, "--mend", tmp_path / "a", "--to", tmp_path / "b.safetensors")[0] == 2
-    assert shardviz(whole, "-o", tmp_path / "a.png")[0] == 2
+def test_one_thing_at_a_time(checkpoint_verb, whole, tmp_path):
+    assert checkpoint_verb(whole, "--mend", tmp_path / "a", "--to", tmp_path / "b.safetensors")[0] == 2
+    assert checkpoint_verb(whole, "-o", tmp_path / "a.png")[0] == 2
 
 
 def test_the_map_needs_no_torch(whole):

@@ -10,7 +10,6 @@ import pytest
 from shardviz.checks import museum as museum_module
 from shardviz.checks.museum import Outcome, Shown, cards, museum
 from shardviz.checks.museum_exhibits import EXHIBITS
-from shardviz.cli.verbs import main
 from shardviz.core.errors import SpecError
 from shardviz.core.spec import parse
 
@@ -71,17 +70,6 @@ def test_another_outcome_is_seen():
     assert Shown(one, release, "right", "").differs
     assert not Shown(one, "2.99.0", "right", "").differs
     assert not Shown(one, release, None, "").differs
-
-
-@pytest.fixture
-def shardviz(capsys):
-    def call(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return call
 
 
 @pytest.mark.ranks

@@ -65,32 +65,32 @@ def nothing(directory, tmp_path):
         (nothing, "is no checkpoint"),
     ],
 )
-def test_what_is_no_checkpoint_is_refused_in_a_sentence(shardviz, whole, tmp_path, damage, words):
+def test_what_is_no_checkpoint_is_refused_in_a_sentence(checkpoint_verb, whole, tmp_path, damage, words):
     damage(whole, tmp_path)
-    status, out, err = shardviz(whole, "--json")
+    status, out, err = checkpoint_verb(whole, "--json")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert words in err
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_file_is_no_directory(shardviz, tmp_path):
+def test_a_file_is_no_directory(checkpoint_verb, tmp_path):
     (tmp_path / "file").write_text("")
-    assert "is no directory" in shardviz(tmp_path / "file")[2]
-    assert "is no directory" in shardviz(tmp_path / "nowhere")[2]
-    assert "cannot be read: File name too long" in shardviz(tmp_path / ("long" * 100))[2]
+    assert "is no directory" in checkpoint_verb(tmp_path / "file")[2]
+    assert "is no directory" in checkpoint_verb(tmp_path / "nowhere")[2]
+    assert "cannot be read: File name too long" in checkpoint_verb(tmp_path / ("long" * 100))[2]
 
 
-def test_a_save_without_coordination_is_named(shardviz, whole):
+def test_a_save_without_coordination_is_named(checkpoint_verb, whole):
     (whole / ".metadata").rename(whole / "__0.metadata")
-    assert "a save without coordination" in shardviz(whole)[2]
+    assert "a save without coordination" in checkpoint_verb(whole)[2]
 
 
-def test_packed_data_files_are_named(shardviz, whole):
+def test_packed_data_files_are_named(checkpoint_verb, whole):
     tree = saved.metadata(whole)
     for info in tree.storage_data.values():
         info.transform_descriptors = ["stream.zstd/1"]
     saved.write_metadata(whole, tree)
-    status, _, err = shardviz(whole)
+    status, _, err = checkpoint_verb(whole)
     assert (status, "packed by stream.zstd/1" in err) == (2, True)
 
 
@@ -118,9 +118,9 @@ def empty_file(path):
     ("damage", "words"),
     [(lost_file, "is missing"), (cut_file, "cut short"), (pipe_file, "no regular file"), (empty_file, "cut short")],
 )
-def test_lost_data_files_are_missing_elements(shardviz, whole, damage, words):
+def test_lost_data_files_are_missing_elements(checkpoint_verb, whole, damage, words):
     damage(whole / "__0_0.distcp")
-    status, out, err = shardviz(whole, "--json")
+    status, out, err = checkpoint_verb(whole, "--json")
     assert status == 1
     assert words in err
     missing = {t["name"]: t["missing_elements"] for t in json.loads(out)["tensors"]}

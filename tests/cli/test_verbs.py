@@ -9,24 +9,10 @@ from pathlib import Path
 import pytest
 
 from shardviz import __version__
-from shardviz.cli.verbs import main
 
 FIVE = "[5] on dp=2, tp=2: _S(0, 2), S(0)"
 NINE = "[9] on dp=4, tp=2: _S(0, 2), S(0)"
 CASES = json.loads((Path(__file__).parent.parent / "data" / "layouts.json").read_text())
-
-
-@pytest.fixture
-def shardviz(capsys):
-    """Run the command line in this process; its exit status, standard output and standard error."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return call
 
 
 def notation(case):

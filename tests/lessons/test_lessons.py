@@ -9,26 +9,12 @@ import pytest
 
 from shardviz import lessons
 from shardviz.cli.lab import notebooks_folder
-from shardviz.cli.verbs import main
 from shardviz.core.errors import SpecError
 from shardviz.lessons import praise
 from shardviz.lessons.catalogue import IDS, find
 from shardviz.lessons.handout import write_handout
 from shardviz.lessons.sheet import sheet_page
 from tests.lessons import solved
-
-
-@pytest.fixture
-def shardviz(capsys):
-    """Run the command line in this process; its exit status, standard output and standard error."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return call
 
 
 def chunk_sizes(size, ranks):
