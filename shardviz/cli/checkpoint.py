@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -24,6 +24,7 @@ _FOUND_WRONG = 1
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the map as an .html page.")
 @click.option("--mend", "out", type=click.Path(path_type=Path), help="Write a rescued checkpoint into this new directory.")
+@click.option("--link", is_flag=True, help="With --mend: hard links to the original's data files, in place of copies.")
 @click.option("--to", "target", type=click.Path(dir_okay=False, path_type=Path), help="Convert to one .safetensors file.")
 @click.option("--compare", "other", type=click.Path(path_type=Path), help="Compare with another checkpoint.")
 @click.option("--tensor", "only", default="", metavar="PART", help="Only tensors with this in their names; * is anything.")
@@ -35,6 +36,7 @@ def checkpoint_command(
     as_json: bool,
     output: Path | None,
     out: Path | None,
+    link: bool,
     target: Path | None,
     other: Path | None,
     only: str,
@@ -54,6 +56,8 @@ def checkpoint_command(
         raise click.UsageError("--mend, --to, --compare, --at and --read-by do one thing each: give one of them")
     if out is not None and only:
         raise click.UsageError("--mend rescues all tensors: leave out --tensor")
+    if link and out is None:
+        raise click.UsageError("--link goes with --mend, which says where")
     if rank is not None and cut is None:
         raise click.UsageError("--rank goes with --read-by, which says on what mesh")
     if output is not None and (index or cut):
@@ -63,7 +67,7 @@ def checkpoint_command(
     with progress_bar() as progress:
         found = checkpoint(directory, progress, only)
     if out is not None:
-        _mend(found, out, output, as_json)
+        _mend(found, out, link, output, as_json)
     elif other is not None:
         _compare(found, other, output, as_json)
     elif index is not None:
@@ -76,29 +80,43 @@ def checkpoint_command(
         _show(found, output, as_json)
 
 
-def _show(found: Checkpoint, output: Path | None, as_json: bool, more: dict[str, Any] | None = None) -> None:
+def _show(found: Checkpoint, output: Path | None, as_json: bool) -> None:
     if output is not None:
         found.save(output)
     if as_json:
         for problem in found.problems:
             click.echo(f"shardviz: {problem}", err=True)
-        click.echo(msgspec.json.encode({**found.document(), **(more or {})}).decode())
-    elif more is None:
+        click.echo(msgspec.json.encode(found.document()).decode())
+    else:
         click.echo(found.text)
-    if not found.whole:
+    if found:
         sys.exit(_FOUND_WRONG)
 
 
-def _mend(found: Checkpoint, out: Path, output: Path | None, as_json: bool) -> None:
-    from shardviz.checks.checkpoints.mend import mend
+def _mend(found: Checkpoint, out: Path, link: bool, output: Path | None, as_json: bool) -> None:
+    from shardviz.checks.checkpoints.beside import ended_softly
+    from shardviz.checks.checkpoints.mend import SHARED, mend
+    from shardviz.cli.terminal import progress_bar
 
-    mended = mend(found, out)
-    if not as_json:
+    with ended_softly(), progress_bar() as progress:
+        mended = mend(found, out, link, progress)
+    if output is not None:
+        mended.checkpoint.save(output)
+    if as_json:
+        gone = [{"name": r.tensor.name, "offset": box.offset, "size": box.size} for r in mended.rescues for box in r.gone]
+        doubted = [
+            {"name": r.tensor.name, "offset": c.offset, "size": c.size, "stored": c.stored, "file": c.place and c.place.file}
+            for r in mended.rescues
+            for c in r.doubted
+        ]
+        if mended.shared:
+            click.echo(f"shardviz: {SHARED}", err=True)
+        more = {"whole": mended.whole, "gone": gone, "doubted": doubted, "shared": mended.shared}
+        click.echo(msgspec.json.encode({**mended.checkpoint.document(), **more}).decode())
+    else:
         click.echo(mended.text)
-    gone = [
-        {"name": rescue.tensor.name, "offset": box.offset, "size": box.size} for rescue in mended.rescues for box in rescue.gone
-    ]
-    _show(mended.checkpoint, output, as_json, {"gone": gone})
+    if mended:
+        sys.exit(_FOUND_WRONG)
 
 
 def _convert(found: Checkpoint, target: Path, as_json: bool) -> None:

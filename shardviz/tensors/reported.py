@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -22,15 +22,15 @@ from shardviz.core.placements import Partial, Placement, Replicate, Shard, Strid
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Report
 
-__all__ = ["report", "shape_and_offset_at", "torch_placement", "torch_placements"]
-
-
-_ASKED = ("torch.distributed.tensor._utils", "compute_local_shape_and_global_offset")
-_ASKING = {
-    "torch.distributed.checkpoint.planner_helpers": ("_create_write_items_for_dtensor", "_create_chunk_from_dtensor"),
-    "torch.distributed._state_dict_utils": ("_distribute_tensors",),
-}
-"""What saves, loads and sets state dicts, and asks for offsets by a name of its own module."""
+__all__ = [
+    "CheckpointHooks",
+    "Hook",
+    "checkpoint_hooks",
+    "report",
+    "shape_and_offset_at",
+    "torch_placement",
+    "torch_placements",
+]
 
 
 def report(spec: Spec, device_mesh: DeviceMesh, rank: int) -> Report:
@@ -91,66 +91,74 @@ def mesh_of(device_mesh: DeviceMesh, names: Sequence[str]) -> DeviceMesh:
     return device_mesh[names[0]] if len(names) == 1 else device_mesh[tuple(names)]
 
 
-def replace_offsets(answer: Callable[[Sequence[Any], Sequence[int], Sequence[Any], Sequence[Any]], Any]) -> Callable[[], None]:
-    """Have torch's checkpoints and state dicts ask `answer` for the shape and offset of a shard; nothing else in torch asks it.
+class Hook(NamedTuple):
+    """A function of torch's that can be replaced: who has it, under which name, and itself."""
 
-    A save is refused where a rank holds another shape than it is about to describe, and an asynchronous one altogether.
+    owner: Any
+    name: str
+    own: Any
 
-    Args:
-        answer: of a global shape, a mesh's shape, a coordinate and placements: local shape and offset, or None where torch's
-            own function shall answer.
+    def put(self, function: Any) -> None:
+        """Have torch call another function instead; `put(self.own)` undoes it."""
+        setattr(self.owner, self.name, function)
 
-    Returns:
-        What puts torch's functions back.
+
+class CheckpointHooks(NamedTuple):
+    """Where torch's checkpoints and state dicts ask what a DTensor holds.
+
+    Attributes:
+        write_items, chunk_list, tensor_shard: the DTensor's own methods.
+        distribute: what fills DTensors from whole tensors.
+        executors: the classes that save in a thread, and in a process of its own.
+        make_items, make_chunks: torch's functions for any tensor that says itself what it holds.
+    """
+
+    write_items: Hook
+    chunk_list: Hook
+    tensor_shard: Hook
+    distribute: Hook
+    executors: tuple[Hook, Hook]
+    make_items: Callable[[str, Any], Any]
+    make_chunks: Callable[[Any], Any]
+
+
+def checkpoint_hooks() -> CheckpointHooks:
+    """Where torch's checkpoints and state dicts ask what a DTensor holds.
 
     Raises:
         TorchError: torch's functions are not the known ones.
     """
-    own = _private(_ASKED[0], _ASKED[1])
-    if tuple(inspect.signature(own).parameters)[:3] != ("global_shape", "mesh", "placements"):
-        raise _unknown(f"{_ASKED[1]} takes other arguments")
-    for module, users in _ASKING.items():
-        if _private(module, _ASKED[1]) is not own:
-            raise _unknown(f"{module} has an {_ASKED[1]} of its own")
-        for user in users:
-            if _ASKED[1] not in inspect.unwrap(_private(module, user)).__code__.co_names:
-                raise _unknown(f"{module}.{user} does not ask for offsets")
-    planner, saver = "torch.distributed.checkpoint.planner_helpers", "torch.distributed.checkpoint.state_dict_saver"
-    describe = _private(planner, "_create_write_items_for_dtensor")
+    helpers, saver = "torch.distributed.checkpoint.planner_helpers", "torch.distributed.checkpoint.state_dict_saver"
+    states = "torch.distributed._state_dict_utils"
+    thread, process = (f"_{kind}BasedAsyncCheckpointExecutor" for kind in ("Thread", "Process"))
+    return CheckpointHooks(
+        _method_hook("__create_write_items__", 3),
+        _method_hook("__create_chunk_list__", 1),
+        _method_hook("__get_tensor_shard__", 2),
+        Hook(importlib.import_module(states), "_distribute_tensors", _taking(3, states, "_distribute_tensors")),
+        (
+            Hook(importlib.import_module(saver), thread, _private(saver, thread)),
+            Hook(importlib.import_module(saver), process, _private(saver, process)),
+        ),
+        _taking(2, helpers, "_create_write_items"),
+        _taking(1, helpers, "_create_chunk_list"),
+    )
 
-    def compute(global_shape: Sequence[Any], mesh: DeviceMesh, placements: Sequence[Any], *rest: Any, **more: Any) -> Any:
-        coordinate = mesh.get_coordinate()
-        found = None if coordinate is None else answer(global_shape, mesh.shape, coordinate, placements)
-        if found is None:
-            return own(global_shape, mesh, placements, *rest, **more)
-        skip_offset = rest[0] if rest else more.get("skip_offset", False)
-        return (found[0], ()) if skip_offset else found
 
-    def checked(name: str, tensor: DTensor) -> Any:
-        item = describe(name, tensor)
-        held, said = tuple(tensor.to_local().shape), tuple(item.tensor_data.chunk.sizes)
-        if held != said:
-            how = f"{tensor.placements} on a mesh of {tuple(tensor.device_mesh.shape)}"
-            raise TorchError(f"{name!r} is not saved: by {how} this rank should hold the shape {said}, and it holds {held}")
-        return item
+def _taking(arguments: int, module: str, name: str) -> Any:
+    """A private function that takes at least so many arguments."""
+    found = _private(module, name)
+    if len(inspect.signature(found).parameters) < arguments:
+        raise _unknown(f"{module}.{name} takes other arguments")
+    return found
 
-    def refuse(*_: object, **__: object) -> Any:
-        raise TorchError(
-            "corrected_offsets does not cover async_save, which asks for the offsets some time after it returned: use "
-            "torch.distributed.checkpoint.save inside the block"
-        )
 
-    new: list[tuple[str, str, Callable[..., Any]]] = [(module, _ASKED[1], compute) for module in _ASKING]
-    new.append((planner, "_create_write_items_for_dtensor", checked))
-    new += [(saver, f"_{kind}BasedAsyncCheckpointExecutor", refuse) for kind in ("Thread", "Process")]
-    old = [(module, name, _private(module, name)) for module, name, _ in new]
-
-    def put(functions: Sequence[tuple[str, str, Callable[..., Any]]]) -> None:
-        for module, name, function in functions:
-            setattr(importlib.import_module(module), name, function)
-
-    put(new)
-    return lambda: put(old)
+def _method_hook(name: str, arguments: int) -> Hook:
+    """One of the methods by which a DTensor describes itself to a checkpoint."""
+    found = vars(DTensor).get(name)
+    if found is None or len(inspect.signature(found).parameters) != arguments:
+        raise _unknown(f"DTensor.{name} is missing, or takes other arguments")
+    return Hook(DTensor, name, found)
 
 
 def _unknown(why: str) -> TorchError:

@@ -277,3 +277,16 @@ def save_a_wrong_shard(directory, text):
     except dcp.api.CheckpointException as error:
         return str(error)
     return ""
+
+
+def save_unequal(directory, parts, whole_shape):
+    """Save what each rank's program made with `from_local`, parts of other sizes than equal chunks have."""
+    mesh = DeviceMesh("cpu", torch.arange(dist.get_world_size()))
+    state = {}
+    for place, (sizes, shape) in enumerate(zip(parts, whole_shape, strict=True)):
+        rank, before = dist.get_rank(), sum(sizes[: dist.get_rank()])
+        rows = torch.arange(1.0, 1 + sum(sizes) * shape[1]).view(-1, shape[1])[before : before + sizes[rank]]
+        state[f"t{place}"] = DTensor.from_local(
+            rows.clone(), mesh, [TorchShard(0)], run_check=False, shape=torch.Size(shape), stride=(shape[1], 1)
+        )
+    dcp.save(state, checkpoint_id=directory)

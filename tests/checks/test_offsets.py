@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,84 +11,40 @@ import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed import _state_dict_utils
 from torch.distributed.checkpoint import planner_helpers, state_dict_saver
-from torch.distributed.tensor import Shard
+from torch.distributed.tensor import DTensor
 from torch.distributed.tensor import _utils as torch_utils
-from torch.distributed.tensor.placement_types import _StridedShard
 
 from shardviz.checks.checkpoints.offsets import corrected_offsets
-from shardviz.core.errors import TorchError
-from shardviz.core.layout import layout
-from shardviz.core.spec import Spec
+from shardviz.core.errors import SpecError, TorchError
 from tests.checks import programs
 
-NINE = Spec((9,), {"dp": 4, "tp": 2}, "_S(0, 2), S(0)")
-PLACEMENTS = (_StridedShard(0, split_factor=2), Shard(0))
-MODULES = (planner_helpers, _state_dict_utils)
-OWN = torch_utils.compute_local_shape_and_global_offset
-DESCRIBE = planner_helpers._create_write_items_for_dtensor
+METHODS = ("__create_write_items__", "__create_chunk_list__", "__get_tensor_shard__")
+EXECUTORS = ("_ThreadBasedAsyncCheckpointExecutor", "_ProcessBasedAsyncCheckpointExecutor")
+REPLACED = [
+    *((DTensor, name) for name in METHODS),
+    *((state_dict_saver, name) for name in EXECUTORS),
+    (_state_dict_utils, "_distribute_tensors"),
+    (dcp.HuggingFaceStorageWriter, "write_data"),
+]
+OWN = [vars(owner)[name] for owner, name in REPLACED]
 
 
-@dataclass
-class AtCoordinate:
-    """What torch asks a mesh for, without ranks."""
-
-    coordinate: tuple[int, ...] | None
-    shape: tuple[int, ...] = (4, 2)
-
-    def get_coordinate(self):
-        return self.coordinate and list(self.coordinate)
-
-    def _sym_get_coordinate(self, dim):
-        return self.coordinate[dim]
-
-    def _is_current_rank_part_of_mesh(self):
-        return self.coordinate is not None
+def undone():
+    return [vars(owner)[name] is own for (owner, name), own in zip(REPLACED, OWN, strict=True)]
 
 
-def answers(module=planner_helpers, placements=PLACEMENTS, shape=(9,), **more):
-    compute = module.compute_local_shape_and_global_offset
-    return [compute(shape, AtCoordinate(coordinate), placements, **more) for coordinate in NINE.mesh.coordinates]
-
-
-def right():
-    return [(held.shape, held.offset) for held in layout(NINE)]
-
-
-def check_undone():
-    assert all(module.compute_local_shape_and_global_offset is OWN for module in MODULES)
-    assert planner_helpers._create_write_items_for_dtensor is DESCRIBE
-    assert "Executor" in repr(state_dict_saver._ThreadBasedAsyncCheckpointExecutor)
-
-
-def test_answers_are_right_inside_and_torchs_own_outside():
-    wrong = answers()
-    assert wrong != right()
+def test_torchs_functions_are_replaced_inside_and_its_own_outside():
     with corrected_offsets():
-        for module in MODULES:
-            assert answers(module) == right()
-            assert answers(module, skip_offset=True) == [(shape, ()) for shape, _ in right()]
-        assert answers(torch_utils) == wrong  # nothing else in torch is touched
-    assert answers() == wrong
-    check_undone()
-
-
-def test_a_rank_outside_the_mesh_gets_torchs_answer():
-    ask = (9,), AtCoordinate(None), PLACEMENTS
-    with corrected_offsets():
-        assert planner_helpers.compute_local_shape_and_global_offset(*ask) == OWN(*ask)
-
-
-@pytest.mark.parametrize("placements", [[Shard(0), Shard(0)], [_StridedShard(0, split_factor=3), Shard(1)]])
-def test_where_no_order_is_told_torchs_own_answer_stands(placements):
-    own = answers(torch_utils, placements, (9, 4))
-    with corrected_offsets():
-        assert answers(placements=placements, shape=(9, 4)) == own
+        assert not any(undone())
+        # nothing else in torch is touched
+        assert planner_helpers.compute_local_shape_and_global_offset is torch_utils.compute_local_shape_and_global_offset
+    assert all(undone())
 
 
 def test_torchs_functions_are_back_after_an_error():
     with pytest.raises(KeyError), corrected_offsets():
         raise KeyError
-    check_undone()
+    assert all(undone())
 
 
 def test_blocks_may_be_nested_and_overlap_between_threads():
@@ -105,43 +60,42 @@ def test_blocks_may_be_nested_and_overlap_between_threads():
         with corrected_offsets():
             thread.start()
             assert inside.wait(10)
-        assert answers() == right()
-    assert answers() == right()  # the other thread is still inside
+        assert not any(undone())
+    assert not any(undone())  # the other thread is still inside
     leave.set()
     thread.join()
-    check_undone()
+    assert all(undone())
 
 
-def test_a_torch_without_the_function_is_named(monkeypatch):
-    monkeypatch.delattr(torch_utils, "compute_local_shape_and_global_offset")
+def test_a_maker_that_does_not_exist_is_refused():
+    with pytest.raises(SpecError, match="one of None, 'fsdp2', 'distribute_tensor'"), corrected_offsets("fsdp1"):
+        pass
+    assert all(undone())
+
+
+def test_a_torch_without_a_function_is_named(monkeypatch):
+    monkeypatch.delattr(planner_helpers, "_create_chunk_list")
     with pytest.raises(TorchError, match=rf"torch {torch.__version__.replace('+', '.')} has no"), corrected_offsets():
         pass
     monkeypatch.undo()
     with corrected_offsets():
-        assert answers() == right()
+        assert not any(undone())
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "function", "why"),
+    ("owner", "name", "function", "why"),
     [
-        (torch_utils, "compute_local_shape_and_global_offset", lambda shape, group: None, "takes other arguments"),
-        (_state_dict_utils, "compute_local_shape_and_global_offset", lambda: None, "of its own"),
-        (planner_helpers, "_create_chunk_from_dtensor", lambda tensor: None, "_create_chunk_from_dtensor does not ask"),
+        (_state_dict_utils, "_distribute_tensors", lambda state: None, "takes other arguments"),
+        (planner_helpers, "_create_write_items", lambda name: None, "_create_write_items takes other"),
+        (DTensor, "__create_chunk_list__", lambda self, more: None, "__create_chunk_list__ is missing, or takes other"),
     ],
 )
-def test_a_torch_with_other_insides_is_refused(monkeypatch, module, name, function, why):
-    monkeypatch.setattr(module, name, function)
-    before = [module.compute_local_shape_and_global_offset for module in MODULES]
+def test_a_torch_with_other_insides_is_refused(monkeypatch, owner, name, function, why):
+    monkeypatch.setattr(owner, name, function)
     with pytest.raises(TorchError, match=why), corrected_offsets():
         pass
-    assert [module.compute_local_shape_and_global_offset for module in MODULES] == before
-
-
-@pytest.mark.parametrize("kind", dcp.state_dict_saver.AsyncCheckpointerType)
-def test_an_asynchronous_save_is_refused_in_words(tmp_path, kind):
-    with corrected_offsets(), pytest.raises(TorchError, match="does not cover async_save"):
-        dcp.async_save({"t": torch.ones(2)}, checkpoint_id=tmp_path / "ck", async_checkpointer_type=kind)
-    assert not (tmp_path / "ck").exists()
+    monkeypatch.undo()
+    assert all(undone())
 
 
 CASES = {
@@ -203,5 +157,7 @@ def test_a_program_of_plain_torch_loads_them_in_full_and_with_tensor_parallelism
 @pytest.mark.ranks
 def test_a_shard_of_another_shape_is_not_saved(eight_ranks, tmp_path):
     ends = eight_ranks.apply(programs.save_a_wrong_shard, str(tmp_path / "ck"), CASES["4x2-9"][1], timeout=60)
-    assert all("'t' is not saved" in end and "should hold the shape (1,), and it holds (0,)" in end for end in ends)
+    assert all(
+        "'t' is neither saved nor loaded" in end and "should hold the shape (1,), and it holds (0,)" in end for end in ends
+    )
     assert not (tmp_path / "ck" / ".metadata").exists()

@@ -19,6 +19,7 @@ from shardviz.checks.checkpoints.metadata import Place, Promise, read_metadata
 from shardviz.core.errors import FileError
 
 if TYPE_CHECKING:
+    from shardviz.checks.checkpoints.mend import Rescue
     from shardviz.picture.picture import Picture
 
 __all__ = ["Checkpoint", "checkpoint"]
@@ -57,6 +58,15 @@ class Checkpoint:
         """Whether every element of every tensor is stored where the metadata promises it, once."""
         return not self.problems and all(tensor.whole for tensor in self.tensors)
 
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found: the opposite of its truth value."""
+        return self.whole
+
+    def __bool__(self) -> bool:
+        """Whether something was found wrong: as every report, it is true where something was."""
+        return not self.ok
+
     @cached_property
     def broken(self) -> tuple[StoredTensor, ...]:
         """The tensors that are not whole."""
@@ -90,12 +100,17 @@ class Checkpoint:
         return tuple(sorted(found, key=lambda file: (-1 if file.rank is None else file.rank, file.name)))
 
     @cached_property
-    def strays(self) -> Mapping[str, tuple[Stray, ...]]:
-        """Per broken tensor where elements lie that are not where they are promised; looked for in the first 40 alone."""
+    def rescues(self) -> Mapping[str, Rescue]:
+        """Per broken tensor that stores other sizes than it promises what can be got back; of the first 40 alone."""
         from shardviz.checks.checkpoints.mend import rescue
 
-        moved = [tensor for tensor in self.broken if any(chunk.stored for chunk in tensor.wrong_chunks)]
-        return {rescued.tensor.name: rescued.strays for rescued in rescue(self, moved[:_MOST_EXPLAINED])}
+        moved = [tensor for tensor in self.broken if any(c.tensor and c.tensor.shape != c.size for c in tensor.chunks)]
+        return {rescued.tensor.name: rescued for rescued in rescue(self, moved[:_MOST_EXPLAINED])}
+
+    @cached_property
+    def strays(self) -> Mapping[str, tuple[Stray, ...]]:
+        """Per broken tensor where elements lie that are not where they are promised, as far as `rescues` can tell."""
+        return {name: rescued.strays for name, rescued in self.rescues.items()}
 
     @cached_property
     def text(self) -> str:

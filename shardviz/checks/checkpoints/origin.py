@@ -37,12 +37,14 @@ class Origin:
     """A way in which a tensor can have been saved, and where its stored chunks then belong.
 
     Attributes:
-        spec: the tensor on the mesh of all ranks that wrote it.
+        spec: the tensor on the mesh of all ranks that wrote it; None where no placements describe it.
         boxes: per chunk the elements that are really stored in it; None where it stores none.
+        how: it in words, where there is no spec; "" where the chunks lie where they say.
     """
 
-    spec: Spec
+    spec: Spec | None
     boxes: tuple[Box | None, ...]
+    how: str = ""
 
 
 def origins(tensor: StoredTensor, ranks: int) -> tuple[Origin, ...]:

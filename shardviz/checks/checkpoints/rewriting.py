@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from shardviz.checks.checkpoints.chunks import Box
@@ -17,12 +17,13 @@ from shardviz.core.errors import FileError
 __all__ = ["rewritten"]
 
 
-def rewritten(metadata: bytes, chunks: Mapping[str, Sequence[tuple[Box, Chunk]]]) -> bytes:
+def rewritten(metadata: bytes, chunks: Mapping[str, Sequence[tuple[Box, Chunk]]], without: Collection[str] = ()) -> bytes:
     """The content of a `.metadata` file in which some tensors have other chunks.
 
     Args:
         metadata: the content as it was.
         chunks: per name of a tensor the elements that each chunk holds, and the chunk.
+        without: the names of tensors that are left out.
 
     Raises:
         FileError: the metadata is not to be trusted.
@@ -35,9 +36,11 @@ def rewritten(metadata: bytes, chunks: Mapping[str, Sequence[tuple[Box, Chunk]]]
         tree = _Restricted(io.BytesIO(metadata)).load()
     except Exception as error:
         raise FileError(f"its metadata cannot be read by torch {_version()}: {error}") from error
-    moved: dict[str, dict[tuple[int, ...], Any]] = {name: {} for name in chunks}
-    for key in [key for key in tree.storage_data if key.fqn in chunks]:
+    moved: dict[str, dict[tuple[int, ...], Any]] = {name: {} for name in {*chunks, *without}}
+    for key in [key for key in tree.storage_data if key.fqn in moved]:
         moved[key.fqn][tuple(key.offset)] = tree.storage_data.pop(key)
+    for name in without:
+        del tree.state_dict_metadata[name]
     for name, placed in chunks.items():
         tree.state_dict_metadata[name].chunks = [ChunkStorageMetadata(Size(box.offset), Size(box.size)) for box, _ in placed]
         for place, (box, chunk) in enumerate(placed):

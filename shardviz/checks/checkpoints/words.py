@@ -11,8 +11,9 @@ from shardviz.checks.checkpoints.facts import Chunk, StoredTensor, Stray
 
 if TYPE_CHECKING:
     from shardviz.checks.checkpoints.checkpoint import Checkpoint
+    from shardviz.checks.checkpoints.mend import Rescue
 
-__all__ = ["checkpoint_words", "many", "stray_words", "tensor_words"]
+__all__ = ["checkpoint_words", "chunk_words", "many", "stray_words", "tensor_words"]
 
 _MOST_TENSORS, _MOST_CHUNKS, _MOST_FILES = 40, 8, 16
 
@@ -27,7 +28,7 @@ def checkpoint_words(found: Checkpoint) -> str:
         f"{many(size, 'byte')} in {many(len(found.files), 'file')}"
         + (f"; only entries with {shown(found.only)!r} in their names" if found.only else "")
     ]
-    broken = [tensor_words(tensor, found.strays.get(tensor.name, ())) for tensor in found.broken]
+    broken = [tensor_words(tensor, found.rescues.get(tensor.name)) for tensor in found.broken]
     lines += _some(broken, _MOST_TENSORS, "broken tensors")
     lines += _some(list(found.problems), _MOST_TENSORS, "problems")
     files = [
@@ -38,8 +39,8 @@ def checkpoint_words(found: Checkpoint) -> str:
     return "\n".join([*lines, _verdict(found)])
 
 
-def tensor_words(tensor: StoredTensor, strays: Sequence[Stray] = ()) -> str:
-    """A tensor, what is wrong with it, and where what seems lost really lies, in a sentence."""
+def tensor_words(tensor: StoredTensor, rescued: Rescue | None = None) -> str:
+    """A tensor, what is wrong with it, where what seems lost really lies, and what is in doubt, in a sentence."""
     about = f"{shown(tensor.name)} [{', '.join(map(str, tensor.shape))}] {tensor.dtype}"
     parts = []
     if tensor.missing_elements:
@@ -48,17 +49,21 @@ def tensor_words(tensor: StoredTensor, strays: Sequence[Stray] = ()) -> str:
     if tensor.overlapping_elements:
         parts.append(f"{many(tensor.overlapping_elements, 'element')} promised twice: {_boxes(tensor.covered.overlaps)}")
     wrong = tensor.wrong_chunks
-    parts += [_chunk(chunk) for chunk in wrong[:_MOST_CHUNKS]]
+    parts += [f"the {chunk_words(chunk)}" for chunk in wrong[:_MOST_CHUNKS]]
     if len(wrong) > _MOST_CHUNKS:
         parts.append(f"{len(wrong) - _MOST_CHUNKS} more chunks that store other than they promise")
-    parts += [stray_words(stray) for stray in strays[:_MOST_CHUNKS]]
+    if rescued:
+        parts += [stray_words(stray) for stray in rescued.strays[:_MOST_CHUNKS]]
+    if rescued and rescued.doubted:
+        parts.append(f"{rescued.reason}: {many(len(rescued.doubted), 'chunk')} in doubt")
     return f"{about}: {'; '.join(parts) or 'whole'}"
 
 
-def _chunk(chunk: Chunk) -> str:
+def chunk_words(chunk: Chunk) -> str:
+    """A chunk, what it promises and what it stores."""
     where = f" ({shown(chunk.place.file)})" if chunk.place else ""
     at = f" at {box_text(Box(chunk.offset, (1,) * len(chunk.offset)))}" if chunk.offset else ""
-    return f"the chunk{at} promises {chunk.promised:,} and stores {chunk.stored:,}{where}"
+    return f"chunk{at} promises {chunk.promised:,} and stores {chunk.stored:,}{where}"
 
 
 def stray_words(stray: Stray) -> str:
