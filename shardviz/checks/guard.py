@@ -2,180 +2,124 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.fsdp import FSDPModule
-from torch.distributed.tensor import DTensor
 
+from shardviz.checks.audits.cures import cures_of
 from shardviz.checks.audits.parameter import findings_of
 from shardviz.checks.audits.release import installed_release
+from shardviz.checks.guarding.agreement import Agreement, Trouble, agreement
+from shardviz.checks.guarding.claims import Claim, claims_of, tensors_of
+from shardviz.checks.guarding.content import UNREAD, checksums, different_copies
+from shardviz.checks.guarding.exchange import everyone_s
+from shardviz.checks.guarding.report import Covered, Found, Guarded
+from shardviz.checks.guarding.using import Managed, agreeing, managed, misplaced, reshard
 from shardviz.core.errors import ShardvizError
-from shardviz.core.layout import applied_reading, layout, local_shape_and_offset, runs_at
-from shardviz.core.spec import Spec, parse
-from shardviz.core.trace import Report
-from shardviz.tensors.reported import report
+from shardviz.core.spec import Spec
 
 __all__ = ["guard"]
 
-SHOWN = 20
-"""The most parameters that a message names."""
 
+@torch.no_grad()
+def guard(model: nn.Module | Mapping[str, Any], *, warn: bool = False) -> Guarded:
+    """Compare what the ranks hold and use with each other and with what torch reports; call it before the first save.
 
-@dataclass(frozen=True)
-class Trouble:
-    """What one rank finds wrong with one parameter."""
-
-    name: str
-    spec: str
-    words: str
-
-
-def guard(model: nn.Module, *, warn: bool = False) -> tuple[str, ...]:
-    """Compare on every rank what is really held and used with what torch reports; call it once, before the first save.
-
-    Every rank calls it at the same time, with its parameters sharded (not inside a forward or backward pass). Modules are
-    unsharded one at a time, nothing is written to, and one small exchange tells every rank of every other's findings.
+    Every rank of the process group calls it at the same time, with its parameters, whichever they are (the stages of a
+    pipeline have different ones), and not inside a forward or backward pass. Everybody tells everybody the global shape,
+    dtype, mesh, placements and local shape of what it has under each name, and a checksum where several ranks hold the same
+    part. Then FSDP2's modules are unsharded one at a time. Nothing is written to.
 
     Args:
-        model: a model of DTensors. What is no DTensor is not looked at.
+        model: a model, or a state dict: what is about to be saved, an optimizer's state too (whose forward pass there is
+            not). Buffers of a model are not looked at.
         warn: warn, instead of raising.
 
     Returns:
-        What is wrong, one sentence per parameter; nothing where all is well.
+        What is wrong, and what was looked at: true where something was found.
 
     Raises:
-        ShardvizError: on every rank, where a parameter is wrong on any: a checkpoint would be refused or lose rows, or rows
-            were shifted by loading.
+        ShardvizError: on every rank, where a parameter is wrong on any: a checkpoint would be refused or lose elements, or
+            rows were shifted by loading.
 
     Example:
-        >>> guard(nn.Linear(2, 2))  # no DTensor in it, so nothing is wrong
-        ()
+        >>> print(guard(nn.Linear(2, 2)))  # no DTensor in it, and no other rank to compare it with
+        torch ...: nothing wrong was found
+          2 parameters on 1 rank: global shape, dtype, mesh, placements and local shape, compared between ranks and with torch
     """
-    mine = [*_shapes(model), *_used(model)]
-    everyone: list[list[Trouble]] = [mine]
-    if dist.is_initialized():
-        everyone = [[] for _ in range(dist.get_world_size())]
-        dist.all_gather_object(everyone, mine)
-    lines = tuple(_sentences(everyone))
-    if lines:
-        more = f"\n  and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
-        message = (
-            f"torch {torch.__version__} takes {len(lines)} parameter{'s' * (len(lines) != 1)} for what the ranks do not hold; "
-            "checkpoints of this model are not to be trusted:\n  "
-            + "\n  ".join(lines[:SHOWN])
-            + more
-            + "\nSave and load inside shardviz.corrected_offsets(), or pad the dimension; shardviz.audit says to what."
-        )
+    found = _look(model)
+    if found:
         if not warn:
-            raise ShardvizError(message)
-        warnings.warn(message, stacklevel=2)
-    return lines
+            raise ShardvizError(found.text)
+        warnings.warn(found.text, stacklevel=2)
+    return found
 
 
-def _shapes(model: nn.Module) -> Iterator[Trouble]:
-    """The size of every shard against torch's report, and against what FSDP2 and tensor parallelism make."""
-    made_by = _made_by(model)
-    for name, parameter in model.named_parameters():
-        if not isinstance(parameter, DTensor):
-            continue
-        spec = Spec.of(parameter).with_made_by(made_by)
-        if dist.get_rank() not in spec.mesh.ranks:
-            continue
-        shape = tuple(parameter.to_local().shape)
-        said = report(spec, parameter.device_mesh, dist.get_rank())
-        right, offset = local_shape_and_offset(spec, spec.mesh.coordinate(dist.get_rank()))
-        if shape != right:
-            words = f"holds {_size(shape)} where {_size(right)} belong: rows were shifted, by loading for instance"
-        elif said.error or said.shape != shape:
-            words = f"holds {_size(shape)} and is reported {said.error or _size(said.shape)}"
-        elif math.prod(shape) and said.offset != offset:
-            words = f"holds what begins at {offset} and is reported to begin at {said.offset}"
-        elif _scattered(spec):
-            words = f"holds rows of several places and is reported to hold {_size(said.shape)} from {said.offset} on"
-        else:
-            continue
-        yield Trouble(name, str(spec), words)
+def _look(what: nn.Module | Mapping[str, Any]) -> Guarded:
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    model = what if isinstance(what, nn.Module) else None
+    if model is not None:
+        reshard(model)
+    tensors = tensors_of(what)
+    mine = claims_of(what, tensors)
+    told: list[tuple[dict[str, Claim], Managed]] = everyone_s((mine, managed(model, mine) if model is not None else {}))
+    claims, modules = [one for one, _ in told], [one for _, one in told]
+    agreed = agreement(claims)
+    troubles = {name: list(one.troubles) for name, one in agreed.items() if one.troubles}
+    gaps = []
+    if model is not None and (count := len(list(model.buffers()))):
+        gaps.append(f"{count} buffer{'s' * (count != 1)}")
+
+    copied = {name for name, one in agreed.items() if one.copies}
+    if copied:
+        sums = everyone_s(checksums(tensors, agreed, rank))
+        for name, trouble in different_copies(tensors, agreed, sums, rank).items():
+            troubles.setdefault(name, []).append(trouble)
+        unread = {name for one in sums for name, digest in one.items() if digest == UNREAD}
+        copied -= unread
+        if unread:
+            gaps.append(f"the contents of {len(unread)} parameters, which cannot be read (on the meta device?)")
+
+    seen: set[str] = set()
+    if any(modules):
+        unsharded = agreeing(modules, claims, set(troubles))
+        everywhere = {name for one in modules for names in one.values() for name in names}
+        seen = {name for r, prefixes in unsharded.items() for prefix in prefixes for name in modules[r][prefix]}
+        misused = everyone_s(misplaced(model, unsharded.get(rank, ()), modules[rank]) if model is not None else {})
+        for name in agreed:
+            ranks = [r for r, one in enumerate(misused) if name in one]
+            if ranks:
+                others = f" (and {len(ranks) - 1} more rank{'s' * (len(ranks) > 2)})" if len(ranks) > 1 else ""
+                words = f"rank {ranks[0]} {misused[ranks[0]][name]}{others}"
+                troubles.setdefault(name, []).append(Trouble(words, tuple(ranks)))
+        if everywhere - seen:
+            gaps.append(f"the forward pass of {len(everywhere - seen)} parameters, beside which something is wrong")
+
+    found = tuple(_found(name, agreed[name], troubles[name]) for name in agreed if name in troubles)
+    partly = sum(bool(one.elsewhere) for one in agreed.values())
+    covered = Covered(len(told), len(agreed), partly, len(copied), len(seen), tuple(gaps))
+    return Guarded(torch.__version__.partition("+")[0], found, covered)
 
 
-def _scattered(spec: Spec) -> bool:
-    """Whether this rank's elements are not one box."""
-    place = spec.mesh.coordinate(dist.get_rank())
-    return any(len(runs_at(spec, dim, applied_reading(spec, dim), place)) > 1 for dim in range(spec.ndim))
+def _found(name: str, agreed: Agreement, troubles: list[Trouble]) -> Found:
+    # What has a cure of its own is no fault of the arithmetic that an audit knows.
+    asked = agreed.spec if not all(trouble.cure for trouble in troubles) else None
+    kinds, cures = _audited(asked, asked.made_by) if asked else ((), ())
+    words = "; ".join(trouble.words for trouble in troubles)
+    follows = f"; what follows: {', '.join(kinds)}" if kinds else ""
+    own = [trouble.cure for trouble in troubles if trouble.cure]
+    ranks = sorted({rank for trouble in troubles for rank in trouble.ranks})
+    return Found(name, agreed.text, words + follows, tuple(ranks), tuple(dict.fromkeys([*own, *cures])))
 
 
-def _used(model: nn.Module) -> Iterator[Trouble]:
-    """Unshard one module at a time, and look for this rank's shard where torch reports it to stand."""
-    shards = {name: p for name, p in model.named_parameters() if isinstance(p, DTensor)}
-    done: set[str] = set()
-    for prefix, module in model.named_modules():
-        if not isinstance(module, FSDPModule):
-            continue
-        module.unshard()
-        for name, parameter in model.named_parameters():
-            whole = isinstance(parameter, DTensor) and parameter is shards.get(name)
-            if name in shards and name not in done and not whole and name.startswith(f"{prefix}." if prefix else ""):
-                done.add(name)
-                yield from _misplaced(name, shards[name], parameter)
-        module.reshard()
-
-
-def _misplaced(name: str, shard: DTensor, used: torch.Tensor) -> Iterator[Trouble]:
-    """Whether the values at the reported place of an unsharded parameter are those of the shard."""
-    spec, local = Spec.of(shard), shard.to_local().detach()
-    said = report(spec, shard.device_mesh, dist.get_rank())
-    if said.error or said.shape != tuple(local.shape) or not local.numel():
-        return  # the sizes have been compared
-    seen, begin = used.detach(), (0,) * spec.ndim
-    if isinstance(seen, DTensor):
-        inner = layout(Spec.of(seen))[dist.get_rank()]
-        if any(len(runs) > 1 for runs in inner.runs):
-            return  # pieces from several places: the reported box cannot be found in it
-        seen, begin = seen.to_local(), inner.offset
-    there = _box(seen, said, begin)
-    if there is None or not torch.equal(_bytes(there), _bytes(local.to(there.dtype))):
-        place = f"{_size(said.shape)} from {said.offset}"
-        yield Trouble(name, str(spec), f"does not use its shard where it is reported to stand, {place}")
-
-
-def _box(seen: torch.Tensor, said: Report, begin: tuple[int, ...]) -> torch.Tensor | None:
-    for dim, (first, size, start) in enumerate(zip(said.offset, said.shape, begin, strict=True)):
-        if first < start or first - start + size > seen.shape[dim]:
-            return None
-        seen = seen.narrow(dim, first - start, size)
-    return seen
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """The memory of a tensor: NaN is equal to itself there, and every type can be compared."""
-    return tensor.contiguous().view(-1).view(torch.uint8)
-
-
-def _made_by(model: nn.Module) -> str | None:
-    return "fsdp2" if any(isinstance(module, FSDPModule) for module in model.modules()) else None
-
-
-def _sentences(everyone: list[list[Trouble]]) -> Iterator[str]:
-    """Per parameter: the first rank's trouble, how many have any, what follows, and what to do."""
-    found: dict[tuple[str, str], dict[int, str]] = {}
-    for rank, troubles in enumerate(everyone):
-        for one in troubles:
-            found.setdefault((one.name, one.spec), {}).setdefault(rank, one.words)
-    for (name, text), ranks in found.items():
-        first = min(ranks)
-        others = f" (and {len(ranks) - 1} more rank{'s' * (len(ranks) > 2)})" if len(ranks) > 1 else ""
-        yield f"{name} {text}: rank {first} {ranks[first]}{others}{_outcome(text)}"
-
-
-def _outcome(text: str) -> str:
-    kinds = [one.kind for one in findings_of(parse(text), installed_release().reports) if one.severity == "error"]
-    return f"; what follows: {', '.join(dict.fromkeys(kinds))}" if kinds else ""
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+@lru_cache(maxsize=4096)
+def _audited(spec: Spec, _made_by: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The errors that an audit finds in a spec, and its cures."""
+    reports = installed_release().reports
+    kinds = dict.fromkeys(one.kind for one in findings_of(spec, reports) if one.severity == "error")
+    return tuple(kinds), cures_of(spec, reports, frozenset(kinds)) if kinds else ()

@@ -60,6 +60,15 @@ def draw_command(as_json: bool) -> None:
     show(bench_draw(), as_json)
 
 
+@bench.command("guard")
+@_json
+def guard_command(as_json: bool) -> None:
+    """Guarding a model of 1,000 parameters on eight ranks."""
+    from shardviz.bench.guard import bench_guard
+
+    show(bench_guard(), as_json)
+
+
 @bench.command("ranks")
 @click.option("--faults", is_flag=True, help="Also make ranks raise, die and hang, and time until that is told.")
 @_json

@@ -84,13 +84,14 @@ class Spec:
         """
         try:
             device_mesh, placements, shape = dtensor.device_mesh, dtensor.placements, tuple(dtensor.shape)
+            members = device_mesh.mesh  # torch makes it anew at every look
         except AttributeError:
             raise SpecError(
                 f"a DTensor was expected, with a shape, a device mesh and placements; got {type(dtensor).__name__}"
             ) from None
-        sizes = tuple(device_mesh.mesh.shape)
+        sizes = tuple(members.shape)
         names = device_mesh.mesh_dim_names or tuple(f"dim{i}" for i in range(len(sizes)))
-        mesh = Mesh(dict(zip(names, sizes, strict=True)), device_mesh.mesh.flatten().tolist())
+        mesh = Mesh(dict(zip(names, sizes, strict=True)), members.flatten().tolist())
         return cls(shape, mesh, _in_shard_order(dtensor, [_plain_placement(p) for p in placements], mesh))
 
     @property

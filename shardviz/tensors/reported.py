@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +19,7 @@ from torch.distributed.tensor.placement_types import Placement as TorchPlacement
 from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
 
 from shardviz.core.errors import TorchError
+from shardviz.core.mesh import Mesh
 from shardviz.core.placements import Partial, Placement, Replicate, Shard, StridedShard
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Report
@@ -89,6 +91,44 @@ def group_ranks(name: str) -> tuple[int, ...]:
 def mesh_of(device_mesh: DeviceMesh, names: Sequence[str]) -> DeviceMesh:
     """The sub-mesh of some dimensions, in the order of the mesh."""
     return device_mesh[names[0]] if len(names) == 1 else device_mesh[tuple(names)]
+
+
+def flattened_dims(spec: Spec, device_mesh: DeviceMesh) -> frozenset[tuple[int, ...]]:
+    """The mesh dimensions that also exist flattened into one mesh, over which torch then gathers at once.
+
+    Args:
+        spec: of a tensor on the mesh; the calling rank must be in it.
+        device_mesh: torch's mesh.
+
+    Returns:
+        Two mesh dimensions or more each time, in rising order.
+
+    Raises:
+        TorchError: torch keeps its flattened meshes elsewhere.
+    """
+    try:
+        flat = device_mesh._get_root_mesh()._flatten_mapping.values()  # they have no public list
+    except AttributeError as error:
+        raise _unknown("it does not tell which meshes were flattened") from error
+    groups = {tuple(dist.get_process_group_ranks(one.get_group())) for one in flat if one.ndim == 1}
+    if not groups:
+        return frozenset()
+    here = spec.mesh.coordinate(dist.get_rank())
+    return frozenset(
+        dims
+        for count in range(2, spec.mesh.ndim + 1)
+        for dims in combinations(range(spec.mesh.ndim), count)
+        if _slice(spec.mesh, here, dims) in groups
+    )
+
+
+def _slice(mesh: Mesh, here: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
+    """The ranks that differ from the one at a coordinate along some mesh dimensions alone."""
+    return tuple(
+        rank
+        for rank, place in zip(mesh.ranks, mesh.coordinates, strict=True)
+        if all(place[other] == here[other] for other in range(mesh.ndim) if other not in dims)
+    )
 
 
 class Hook(NamedTuple):

@@ -112,4 +112,4 @@ def test_an_unknown_command_or_option_would_be_seen():
     assert list(unknown_words("shardviz layuot")) == ["layuot"]
     assert list(unknown_words('shardviz draw "[6] on tp=4: S(0)" --stoory')) == ["--stoory"]
     assert list(unknown_words("shardviz bench layout|nothing")) == ["nothing"]
-    assert "shardviz bench layout|draw|ranks|audit|checkpoint" in list(command_lines((ROOT / "README.md").read_text()))
+    assert "shardviz bench layout|draw|ranks|audit|checkpoint|guard" in list(command_lines((ROOT / "README.md").read_text()))
