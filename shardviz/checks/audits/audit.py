@@ -30,6 +30,7 @@ def audit(
     placements: str | Sequence[Any] | None = None,
     proof: bool = False,
     ranks: Ranks | None = None,
+    example: Any = None,
 ) -> Audit | RealAudit:
     """Find what the installed torch will get wrong: lost rows, refused saves and loads, shifted rows, hangs.
 
@@ -46,6 +47,8 @@ def audit(
         placements: of a shape: one per mesh dimension; without them FSDP2 over a cut of dimension 0.
         proof: ask torch itself, for every rank and about every save plan, instead of arithmetic. It takes long.
         ranks: running ranks on which the model is built and everything is tried for real.
+        example: with `ranks`, what the forward pass is called with on every rank, so that it and the backward pass are tried
+            too: a tensor, a tuple of arguments, a mapping of named ones, or a function of the model that gives one of these.
 
     Returns:
         The report, which is true when there are errors.
@@ -65,7 +68,7 @@ def audit(
     if ranks is not None:
         from shardviz.checks.audits.compared import audit_on_ranks
 
-        return audit_on_ranks(target, args, ranks)
+        return audit_on_ranks(target, args, ranks, example)
     release = installed_release()
     if proof:
         release = Release(release.torch, ask_torch, "torch's own report and validator, for every rank")

@@ -14,11 +14,13 @@ Place: TypeAlias = tuple[int, ...]
 """A coordinate on the mesh dimensions that cut one tensor dimension."""
 
 ERRORS = (
+    "ranks-disagree",
     "checkpoint-refused",
     "checkpoint-loses-elements",
     "checkpoint-unloadable",
     "load-shifts-rows",
     "load-refused",
+    "pretrained-refused",
     "export-wrong-shape",
     "full-tensor-wrong",
     "forward-refused",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,12 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 from shardviz.checks.audits.lines import merged
-from shardviz.checks.audits.ranks import Outcome, Probed
+from shardviz.checks.audits.ranks import Held, Seen
+from shardviz.checks.audits.trials import Trials
+from shardviz.checks.guarding.agreement import agreement
+from shardviz.checks.guarding.claims import Claim, claims_of, size_text, tensors_of
 from shardviz.core.layout import layout
-from shardviz.core.runs import Runs, joined
+from shardviz.core.runs import Runs, joined, length
 from shardviz.core.spec import Spec
 from shardviz.tensors.reported import report
 
@@ -28,37 +31,125 @@ __all__ = ["probe"]
 UNTOUCHED = -1.0
 
 
-def probe(build: Callable[..., nn.Module], args: Sequence[Any], directory: str) -> list[Probed]:
-    """Build a model on this rank and try everything, parameter by parameter; the other ranks do the same at the same time."""
-    model = build(*args)
-    made_by = "fsdp2" if any(isinstance(module, FSDPModule) for module in model.modules()) else None
-    marked = [
-        _Marked.of(name, parameter, made_by) for name, parameter in model.named_parameters() if isinstance(parameter, DTensor)
-    ]
-    for one in marked:
+def probe(trials: Trials, build: Callable[..., nn.Module], args: Sequence[Any], example: Any) -> Seen:
+    """Build a model on this rank and try everything, parameter by parameter; the other ranks do the same at the same time.
+
+    Args:
+        trials: performs the attempts.
+        build: builds the model; it is called again for each attempt at a model on the meta device.
+        args: its arguments.
+        example: what the forward pass is called with; None where it is not tried.
+    """
+    built: list[nn.Module] = []
+
+    def make() -> Runs:
+        built.append(build(*args))
+        return ()
+
+    if not trials("build", make, again=True):
+        return Seen()
+    (model,) = built
+    claims = {name: claim for name, claim in claims_of(model, tensors_of(model)).items() if claim.spec or claim.unread}
+    everyone = trials.gather(claims)
+    apart = dict(_apart(everyone))
+    parameters = dict(model.named_parameters())
+    fit = {name: claim for name, claim in claims.items() if name not in apart}
+    job = _Job(trials, build, args, model, _groups(everyone), dist.get_world_size())
+    marked = {name: _Marked.of(name, parameters[name], claim) for name, claim in fit.items()}
+    for one in marked.values():
         one.fill()
-    used = _used(model, {one.name: one for one in marked})
-    found = []
-    for number, one in enumerate(marked):
-        place = Path(directory) / str(number)
-        save, again = _save_and_load(one, place / "sharded")
-        found.append(
-            Probed(
-                one.name,
-                one.spec,
-                tuple(one.local.shape),
-                report(one.spec, one.parameter.device_mesh, dist.get_rank()),
-                used.get(one.name, Outcome("not sharded by FSDP2")),
-                _full(one),
-                save,
-                again,
-                _load_whole(one, place / "whole"),
-                _set(one, model, broadcast=True),
-                _set(one, model, broadcast=False),
-                Outcome("not tried"),
-            )
-        )
-    return _with_meta(found, marked, build, args, made_by)
+    for number, name in enumerate(dict.fromkeys(name for rank in everyone for name in rank)):
+        if name not in apart:
+            everywhere = all(name in rank for rank in everyone)
+            _try_one(job, name, marked.get(name), everywhere, trials.directory / str(number))
+    if example is not None:
+        _try_passes(trials, model, example)
+    held = tuple(
+        Held(name, one.spec, tuple(one.local.shape), report(one.spec, one.parameter.device_mesh, dist.get_rank()))
+        for name, one in marked.items()
+    )
+    return Seen(held, len(parameters) - len(claims), tuple((name, *said) for name, said in apart.items()))
+
+
+def _apart(everyone: Sequence[Mapping[str, Claim]]) -> Iterator[tuple[str, tuple[str, tuple[int, ...]]]]:
+    """The names that the ranks do not have alike, or not as their placements say: in words, and where."""
+    alike = agreement([{name: replace(claim, trouble="", cure="") for name, claim in one.items()} for one in everyone])
+    for name, found in alike.items():
+        if found.troubles:
+            yield name, (found.troubles[0].words, found.troubles[0].ranks)
+            continue
+        for rank, claims in enumerate(everyone):
+            claim = claims.get(name)
+            if claim and claim.spec and claim.held != layout(claim.spec)[rank].shape:
+                right = size_text(layout(claim.spec)[rank].shape)
+                yield name, (f"rank {rank} holds {size_text(claim.held)}, and its placements give it {right}", (rank,))
+                break
+
+
+def _groups(everyone: Sequence[Mapping[str, Claim]]) -> dict[tuple[int, ...], Any]:
+    """A process group for the ranks of every mesh; every rank makes all of them, in the same order."""
+    sets = {tuple(sorted(claim.spec.mesh.ranks)) for claims in everyone for claim in claims.values() if claim.spec}
+    return {ranks: None if len(ranks) == len(everyone) else dist.new_group(list(ranks)) for ranks in sorted(sets)}
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What all attempts have in common."""
+
+    trials: Trials
+    build: Callable[..., nn.Module]
+    args: Sequence[Any]
+    model: nn.Module
+    groups: Mapping[tuple[int, ...], Any]
+    world: int
+
+    def empty(self) -> nn.Module:
+        """The same model on the meta device."""
+        with torch.device("meta"):
+            return self.build(*self.args)
+
+
+def _try_one(job: _Job, name: str, one: _Marked | None, everywhere: bool, place: Path) -> None:
+    """Everything about one parameter; a rank that does not have it, has no part in the attempts."""
+    trials, model = job.trials, job.model
+
+    def attempt(what: str, call: Callable[[_Marked], Runs] | None) -> bool:
+        return trials(f"{name}|{what}", None if one is None or call is None else (lambda: call(one)))
+
+    if one is not None:
+        mine = place / f"of-rank-{min(one.spec.mesh.ranks)}"
+        group = job.groups[tuple(sorted(one.spec.mesh.ranks))]
+        owner = _owner(model, name)
+    else:
+        mine, group, owner = place, None, None
+    attempt("used", (lambda it: _used(model, owner, it)) if owner is not None else None)
+    attempt("full", lambda it: it.wrong(it.parameter.full_tensor(), it.every))
+    if attempt("save", lambda it: _save(it.parameter, mine / "sharded", group)):
+        attempt("again", lambda it: _load(it, mine / "sharded", group))
+    if attempt("prepare", lambda it: _save(it.whole, mine / "whole", group)):
+        attempt("whole", lambda it: _load(it, mine / "whole", group))
+    if not everywhere:  # these are broadcast to all ranks
+        return
+    attempt("memory", lambda it: _set(it, model, broadcast=True))
+    attempt("spread", lambda it: _set(it, model, broadcast=False))
+    empty: list[nn.Module] = []
+
+    def fill_empty(it: _Marked) -> Runs:
+        empty.append(job.empty())
+        return _set_state(empty[0], it, broadcast=True)
+
+    if attempt("meta", fill_empty):
+        attempt("meta used", lambda it: _used_after(empty, it, fill_empty))
+
+
+def _owner(model: nn.Module, name: str) -> str | None:
+    """The FSDP2 module that unshards a parameter: the nearest one above it."""
+    prefix = name
+    while prefix:
+        prefix = prefix.rpartition(".")[0]
+        if isinstance(model.get_submodule(prefix), FSDPModule):
+            return prefix
+    return None
 
 
 @dataclass(frozen=True)
@@ -72,10 +163,14 @@ class _Marked:
     runs: Runs
 
     @classmethod
-    def of(cls, name: str, parameter: DTensor, made_by: str | None) -> _Marked:
-        spec = Spec.of(parameter).with_made_by(made_by)
+    def of(cls, name: str, parameter: torch.Tensor, claim: Claim) -> _Marked:
+        """Of a parameter about which the ranks agree."""
+        spec = claim.spec
+        assert isinstance(parameter, DTensor)
+        assert spec is not None
         dim = max(range(spec.ndim), key=lambda one: len(spec.cuts(one)), default=0)
-        return cls(name, parameter, spec, dim, layout(spec)[dist.get_rank()].runs[dim])
+        runs = layout(spec)[dist.get_rank()].runs
+        return cls(name, parameter, spec, dim, runs[dim] if runs else ((0, 1),))
 
     @property
     def local(self) -> torch.Tensor:
@@ -86,12 +181,18 @@ class _Marked:
         rows = torch.tensor([row for start, stop in runs for row in range(start, stop)], dtype=torch.float64)
         exact = 2 / torch.finfo(self.parameter.dtype).eps  # integers below are exact in this type
         view = [1] * len(shape)
-        view[self.dim] = -1
+        if view:
+            view[self.dim] = -1
         return (rows % (exact - 1) + 1).to(self.parameter.dtype).view(view).expand(tuple(shape))
 
     @property
+    def every(self) -> Runs:
+        """All rows."""
+        return ((0, self.spec.shape[self.dim] if self.spec.ndim else 1),)
+
+    @property
     def whole(self) -> torch.Tensor:
-        return self.marks(((0, self.spec.shape[self.dim]),), self.spec.shape).contiguous()
+        return self.marks(self.every, self.spec.shape).contiguous()
 
     def fill(self) -> None:
         """Write what this rank should hold."""
@@ -100,98 +201,53 @@ class _Marked:
     def wrong(self, tensor: torch.Tensor, runs: Runs) -> Runs:
         """The rows of `runs` that a tensor does not have in their places; all of them where even the shape is wrong."""
         shape = [*tensor.shape]
-        if shape[self.dim] != sum(stop - start for start, stop in runs):
+        if len(shape) != self.spec.ndim or (shape and shape[self.dim] != length(runs)):
             return merged(runs)
         off = tensor.detach().cpu() != self.marks(runs, shape)
         others = [dim for dim in range(off.ndim) if dim != self.dim]
         rows = [row for start, stop in runs for row in range(start, stop)]
-        flags = off.any(dim=others) if others else off
+        flags = off.any(dim=others) if others else off.view(-1)
         return merged(joined((row, row + 1) for row, bad in zip(rows, flags.tolist(), strict=True) if bad))
 
 
-def _attempt(call: Callable[[], Runs]) -> Outcome:
-    """What a call gave: the rows that came out wrong, or its exception."""
+def _used(model: nn.Module, owner: str, one: _Marked) -> Runs:
+    """What the forward pass sees, with its module unsharded."""
+    module = model.get_submodule(owner)
+    assert isinstance(module, FSDPModule)
+    module.unshard()
+    seen = model.get_parameter(one.name)
+    if not isinstance(seen, DTensor):
+        wrong = one.wrong(seen, one.every)
+    else:
+        inner = Spec.of(seen).with_made_by(one.spec.made_by)
+        wrong = one.wrong(seen.to_local(), layout(inner)[dist.get_rank()].runs[one.dim])
+    module.reshard()
+    return wrong
+
+
+def _save(tensor: torch.Tensor, place: Path, group: Any) -> Runs:
+    save({"it": tensor}, checkpoint_id=place, process_group=group)
+    return ()
+
+
+def _load(one: _Marked, place: Path, group: Any) -> Runs:
+    """What a checkpoint leaves of it, once every element was overwritten."""
+    one.local.fill_(UNTOUCHED)
     try:
-        return Outcome("", call())
-    except BaseException as error:  # a checkpoint's exception is no Exception
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return Outcome(f"{type(error).__name__}: {lines[-1] if lines else 'without text'}"[:300])
-
-
-def _used(model: nn.Module, marked: dict[str, _Marked]) -> dict[str, Outcome]:
-    """What the forward pass sees, one module unsharded at a time."""
-    found = {}
-    for prefix, module in model.named_modules():
-        if not isinstance(module, FSDPModule):
-            continue
-        module.unshard()
-        for name, parameter in model.named_parameters():
-            if name.startswith(f"{prefix}." if prefix else "") and name in marked and name not in found:
-                outcome = _seen(marked[name], parameter)
-                if outcome is not None:
-                    found[name] = outcome
-        module.reshard()
-    return found
-
-
-def _seen(one: _Marked, parameter: torch.Tensor) -> Outcome | None:
-    """What an unsharded parameter holds; None where it is still sharded, in a module of its own further down."""
-    if not isinstance(parameter, DTensor):
-        return _attempt(lambda: one.wrong(parameter, ((0, one.spec.shape[one.dim]),)))
-    if parameter.device_mesh.ndim == one.spec.mesh.ndim:
-        return None
-    inner = Spec.of(parameter).with_made_by(one.spec.made_by)
-    runs = layout(inner)[dist.get_rank()].runs[one.dim]
-    return _attempt(lambda: one.wrong(parameter.to_local(), runs))
-
-
-def _full(one: _Marked) -> Outcome:
-    return _attempt(lambda: one.wrong(one.parameter.full_tensor(), ((0, one.spec.shape[one.dim]),)))
-
-
-def _save_and_load(one: _Marked, place: Path) -> tuple[Outcome, Outcome]:
-    """Save, overwrite, load into the same layout."""
-
-    def write() -> Runs:
-        save({"it": one.parameter}, checkpoint_id=place)
-        return ()
-
-    saved = _attempt(write)
-    if saved.refused:
-        return saved, Outcome("not saved")
-    return saved, _load(one, place)
-
-
-def _load(one: _Marked, place: Path) -> Outcome:
-    def read() -> Runs:
-        one.local.fill_(UNTOUCHED)
-        load({"it": one.parameter}, checkpoint_id=place)
+        load({"it": one.parameter}, checkpoint_id=place, process_group=group)
         return one.wrong(one.local, one.runs)
-
-    outcome = _attempt(read)
-    one.fill()
-    return outcome
+    finally:
+        one.fill()
 
 
-def _load_whole(one: _Marked, place: Path) -> Outcome:
-    """Load a checkpoint in which everything is right onto this mesh."""
-    save({"it": one.whole}, checkpoint_id=place)
-    return _load(one, place)
-
-
-def _set(one: _Marked, model: nn.Module, broadcast: bool) -> Outcome:
+def _set(one: _Marked, model: nn.Module, broadcast: bool) -> Runs:
     """Load a full state dict into real parameters."""
-
-    def read() -> Runs:
-        one.local.fill_(UNTOUCHED)
+    one.local.fill_(UNTOUCHED)
+    try:
         _set_state(model, one, broadcast)
         return one.wrong(one.local, one.runs)
-
-    outcome = _attempt(read)
-    one.fill()
-    return outcome
+    finally:
+        one.fill()
 
 
 def _set_state(model: nn.Module, one: _Marked, broadcast: bool) -> Runs:
@@ -201,29 +257,18 @@ def _set_state(model: nn.Module, one: _Marked, broadcast: bool) -> Runs:
     return ()
 
 
-def _with_meta(
-    found: list[Probed], marked: list[_Marked], build: Callable[..., nn.Module], args: Sequence[Any], made_by: str | None
-) -> list[Probed]:
-    """The same with what a broadcast load into a model on the meta device gives, each parameter in a model of its own."""
-    done = []
-    for probed, one in zip(found, marked, strict=True):
-        with torch.device("meta"):
-            empty = build(*args)
-        outcome = _attempt(lambda empty=empty, one=one: _set_state(empty, one, broadcast=True))  # type: ignore[misc]
-        if not _any(bool(outcome.refused)):
-            outcome = _after_meta(empty, one, made_by)
-        done.append(probed.with_meta(outcome))
-    return done
-
-
-def _after_meta(model: nn.Module, one: _Marked, made_by: str | None) -> Outcome:
+def _used_after(empty: list[nn.Module], one: _Marked, fill: Callable[[_Marked], Runs]) -> Runs:
     """What the forward pass of a model sees that was on the meta device and got one parameter."""
-    if made_by is None:
-        parameter = dict(model.named_parameters())[one.name]
+    if not empty:  # it was filled by a former call
+        fill(one)
+    (model,) = empty
+    owner = _owner(model, one.name)
+    if owner is None:
+        parameter = model.get_parameter(one.name)
         assert isinstance(parameter, DTensor)
-        return _attempt(lambda: one.wrong(parameter.to_local(), one.runs))
+        return one.wrong(parameter.to_local(), one.runs)
     _materialise(model)
-    return _used(model, {one.name: one}).get(one.name, Outcome("not sharded by FSDP2"))
+    return _used(model, owner, one)
 
 
 def _materialise(model: nn.Module) -> None:
@@ -236,8 +281,66 @@ def _materialise(model: nn.Module) -> None:
                 setattr(part, name, nn.Parameter(fresh, requires_grad=parameter.requires_grad))
 
 
-def _any(flag: bool) -> bool:
-    """Whether it is so on any rank: then none may go on alone."""
-    total = torch.tensor(int(flag))
-    dist.all_reduce(total)
-    return bool(total)
+def _try_passes(trials: Trials, model: nn.Module, example: Any) -> None:
+    """The forward and the backward pass, with small values in every parameter."""
+    out: list[Any] = []
+
+    def forward() -> Runs:
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                local = parameter.to_local() if isinstance(parameter, DTensor) else parameter
+                local.copy_(0.1 * torch.randn(local.shape, generator=generator))
+        inputs = example(model) if callable(example) else example
+        if isinstance(inputs, Mapping):
+            given = model(**inputs)
+        else:
+            given = model(*inputs) if isinstance(inputs, tuple | list) else model(inputs)
+        for tensor in tensors_in(given):
+            wait_for(tensor)
+        out.append(given)
+        return ()
+
+    def backward() -> Runs:
+        if not out:  # the forward pass was a former call's
+            forward()
+        _loss(out[0]).backward()
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                wait_for(parameter.grad)
+        return ()
+
+    if trials("forward", forward):
+        trials("backward", backward)
+
+
+def _loss(out: Any) -> torch.Tensor:
+    """The loss that a model gives, or the sum of all its results."""
+    loss = getattr(out, "loss", None)
+    if isinstance(loss, torch.Tensor):
+        return loss
+    sums = [tensor.sum() for tensor in tensors_in(out) if tensor.requires_grad]
+    if not sums:
+        raise TypeError("the forward pass gives no tensor that has a gradient")
+    total = sums[0]
+    for one in sums[1:]:
+        total = total + one
+    return total
+
+
+def tensors_in(out: Any) -> Iterator[torch.Tensor]:
+    """The tensors in what a forward pass gives."""
+    if isinstance(out, torch.Tensor):
+        yield out
+    elif isinstance(out, Mapping):
+        for value in out.values():
+            yield from tensors_in(value)
+    elif isinstance(out, tuple | list):
+        for value in out:
+            yield from tensors_in(value)
+
+
+def wait_for(tensor: torch.Tensor) -> None:
+    """Wait for the collective whose result it may be; torch itself waits no sooner than it is used."""
+    local = tensor.detach()
+    (local.to_local() if isinstance(local, DTensor) else local).clone()

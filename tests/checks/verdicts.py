@@ -1,0 +1,59 @@
+"""What the audit says of a small model of transformers, step by step, and what really happened: for the proof and its table."""
+
+from shardviz.checks.audits.release import installed_release
+from shardviz.checks.audits.report import examine
+from shardviz.checks.audits.stops import Known, stops
+from shardviz.core.mesh import Mesh
+from shardviz.core.spec import Spec
+
+FAILS = {
+    "load": {"pretrained-refused"},
+    "infer": {"forward-refused"},
+    "forward": {"forward-refused"},
+    "backward": {"train-refused"},
+    "save": {"checkpoint-refused"},
+    "again": {"checkpoint-loses-elements"},
+    "save_own": set(),
+    "again_own": set(),
+    "gather": {"full-tensor-wrong"},
+}
+"""Per step of the real run, the kinds of findings that say it fails."""
+
+
+def specs_of(facts):
+    """The sharded parameters, as transformers itself made them on the ranks."""
+    for name, shape, names, sizes, placements in facts:
+        if names:
+            mesh = Mesh(dict(zip(names, sizes, strict=True)))
+            made_by = "fsdp2" if any("fsdp" in one for one in names) else None
+            yield name, Spec(shape, mesh, ", ".join(placements), made_by)
+
+
+def audited(found):
+    named = list(specs_of(found["facts"]))
+    known = Known.of(found["config"], found["styles"])
+    return examine(named, installed_release(), extra=stops(named, known))
+
+
+def compare(found):
+    """By step: what the audit says, and what happened ("ok", "refused" or "wrong")."""
+    report = audited(found)
+    kinds = {}
+    for one in report.parameters:
+        for finding in one.findings:
+            if finding.severity == "error":
+                kinds.setdefault(finding.kind, set()).update(finding.ranks)
+    steps = {}
+    for step, outcomes in found["steps"].items():
+        if step not in FAILS:
+            continue
+        said = {kind for kind in kinds if kind in FAILS[step]}
+        real = "ok"
+        if any(outcome.startswith("wrong") for outcome in outcomes):
+            real = "wrong"
+        if any(outcome.startswith("raised") or outcome == "waits" for outcome in outcomes):
+            real = "refused"
+        raising = {rank for rank, outcome in enumerate(outcomes) if outcome.startswith("raised")}
+        expected = set().union(*(kinds[kind] for kind in said))
+        steps[step] = (bool(said), real, expected, raising)
+    return report, steps
