@@ -165,6 +165,8 @@ def test_where_an_element_lies_in_words(checkpoint_verb, whole):
     assert (whole / "__0_0.distcp").read_bytes()[first : last + 1] == struct.pack("<f", 11)
     assert checkpoint_verb(whole, "--at", "")[1].startswith("step at the one element: __0_0.distcp, bytes ")
     assert "no tensor has an element (2, 4)" in checkpoint_verb(whole, "--at", "2,4")[2]
+    assert 'the one element of a tensor without dimensions is --at ""' in checkpoint_verb(whole, "--at", "9999")[2]
+    assert 'of a tensor without dimensions it is --at ""' in checkpoint_verb(whole, "--at", "()")[2]
     assert checkpoint_verb(whole, "--at", "two")[0] == 2
 
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from shardviz.checks.checkpoints.checkpoint import checkpoint
-from shardviz.checks.checkpoints.content import compare_checkpoints, convert
+from shardviz.checks.checkpoints.content import compare_checkpoints
+from shardviz.checks.checkpoints.converting import convert
 from shardviz.core.errors import FileError
 from tests.checks import saved
 

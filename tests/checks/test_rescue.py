@@ -130,7 +130,7 @@ def test_a_rescued_checkpoint_converts_to_the_right_shape(nine, tmp_path):
 
     directory, truth = nine
     mend(checkpoint(directory), tmp_path / "out")
-    assert command("checkpoint", tmp_path / "out", "--to", tmp_path / "all.safetensors")[0] == 0
+    assert command("checkpoint", tmp_path / "out", "--to", tmp_path / "all.safetensors", "--with-optimizer")[0] == 0
     state = load_file(tmp_path / "all.safetensors")
     assert set(state) == set(truth)
     assert all(torch.equal(state[name], truth[name]) for name in truth)

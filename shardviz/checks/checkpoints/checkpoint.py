@@ -16,6 +16,8 @@ from shardviz.checks.checkpoints.datafiles import DataFiles, read_whole, shown, 
 from shardviz.checks.checkpoints.facts import Chunk, FileTotal, StoredTensor, Stray
 from shardviz.checks.checkpoints.hugging import parts, safetensors_files
 from shardviz.checks.checkpoints.metadata import Place, Promise, read_metadata
+from shardviz.checks.checkpoints.sharing import shared_bytes
+from shardviz.checks.checkpoints.verify import Verified, verified
 from shardviz.core.errors import FileError
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class Checkpoint:
         problems: what is wrong beside sizes and coverage, in sentences: files that are missing or damaged.
         format: "torch", or "safetensors" for what the Hugging Face writer made.
         only: what the names of its entries have in them, where it was asked for these alone.
+        read: what reading the elements found; None where only their sizes were looked at.
     """
 
     directory: Path
@@ -52,16 +55,27 @@ class Checkpoint:
     problems: tuple[str, ...]
     format: str
     only: str = ""
+    read: Verified | None = field(default=None, repr=False)
 
     @cached_property
     def whole(self) -> bool:
-        """Whether every element of every tensor is stored where the metadata promises it, once."""
+        """Whether every element of every tensor is stored where the metadata promises it, once.
+
+        That is said of places and sizes; `read` says whether the elements themselves were read, and compared with checksums.
+        """
         return not self.problems and all(tensor.whole for tensor in self.tensors)
+
+    @cached_property
+    def findings(self) -> tuple[str, ...]:
+        """What is wrong with what it holds, in sentences: optimizer states of another shape than their parameter's."""
+        from shardviz.checks.checkpoints.optimizer import misshapen
+
+        return tuple(misshapen(self.tensors))
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found: the opposite of its truth value."""
-        return self.whole
+        """Whether nothing was found: it is whole, and what it holds fits together."""
+        return self.whole and not self.findings
 
     def __bool__(self) -> bool:
         """Whether something was found wrong: as every report, it is true where something was."""
@@ -148,16 +162,19 @@ class Checkpoint:
 
     def document(self) -> dict[str, Any]:
         """The map as plain data: the document of `shardviz checkpoint --json`."""
-        return {"tensors": [_tensor_document(tensor) for tensor in self.tensors], "whole": self.whole}
+        tensors = [_tensor_document(tensor) for tensor in self.tensors]
+        more = {"findings": self.findings} if self.findings else {}
+        return {"tensors": tensors, "whole": self.whole, **more}
 
 
-def checkpoint(directory: str | Path, progress: Progress | None = None, only: str = "") -> Checkpoint:
+def checkpoint(directory: str | Path, progress: Progress | None = None, only: str = "", verify: bool = False) -> Checkpoint:
     """Look into a distributed checkpoint, down to the stored bytes. Nothing in it is unpickled or changed.
 
     Args:
         directory: what `torch.distributed.checkpoint.save` wrote, or its Hugging Face writer.
         progress: called with a sentence and the fraction done, 0 to 1.
         only: look into the entries alone whose names have this in them; `*` in it stands for anything.
+        verify: read the elements too, and compare them with the checksums that torch stored. What differs is a problem.
 
     Returns:
         What it holds. Data files that are missing, cut short or damaged count as storing nothing, and `problems` says so.
@@ -177,7 +194,7 @@ def checkpoint(directory: str | Path, progress: Progress | None = None, only: st
     place = Path(directory)
     wanted = re.compile(".*".join(map(re.escape, only.split("*"))), re.DOTALL)
     try:
-        found = _looked_at(place, progress or _silent, lambda name: wanted.search(name) is not None)
+        found = _looked_at(place, progress or _silent, lambda name: wanted.search(name) is not None, verify)
     except OSError as error:
         raise FileError(f"{shown(str(place))} cannot be read: {error.strerror}") from error
     if only and not found.tensors and not found.others:
@@ -185,20 +202,33 @@ def checkpoint(directory: str | Path, progress: Progress | None = None, only: st
     return replace(found, only=only)
 
 
-def _looked_at(place: Path, progress: Progress, wanted: Callable[[str], bool]) -> Checkpoint:
+def _looked_at(place: Path, progress: Progress, wanted: Callable[[str], bool], verify: bool) -> Checkpoint:
     if not place.is_dir():
         raise FileError(f"{shown(str(place))} is no directory")
     with DataFiles(place) as files:
         if (place / METADATA).exists():
-            return _torch(place, files, progress, wanted)
-        if safetensors_files(place):
-            return _hugging(place, files, progress, wanted)
+            found, others = _torch(place, files, progress, wanted)
+        elif safetensors_files(place):
+            found, others = _hugging(place, files, progress, wanted), []
+        else:
+            raise _no_checkpoint(place)
+        chunks = [(t.name, c.place) for t in found.tensors for c in t.chunks if c.place and c.tensor]
+        problems = (*found.problems, *_sentences(dict.fromkeys(shared_bytes([*chunks, *others]), 1)))
+        if not verify:
+            return replace(found, problems=problems)
+        read = verified(files, [*chunks, *others], found.format == "torch", progress)
+        return replace(found, problems=(*problems, *read.wrong), read=read)
+
+
+def _no_checkpoint(place: Path) -> FileError:
     others = sorted(place.glob("__*.metadata"))
     hint = f"; {shown(others[0].name)} is of a save without coordination, which is not read" if others else ""
-    raise FileError(f"{shown(str(place))} is no checkpoint: it has neither {METADATA} nor safetensors files{hint}")
+    return FileError(f"{shown(str(place))} is no checkpoint: it has neither {METADATA} nor safetensors files{hint}")
 
 
-def _torch(directory: Path, files: DataFiles, progress: Progress, wanted: Callable[[str], bool]) -> Checkpoint:
+def _torch(
+    directory: Path, files: DataFiles, progress: Progress, wanted: Callable[[str], bool]
+) -> tuple[Checkpoint, list[tuple[str, Place]]]:
     data = read_whole(directory / METADATA, LARGEST_METADATA)
     problems: dict[str, int] = {}
     tensors = []
@@ -218,7 +248,8 @@ def _torch(directory: Path, files: DataFiles, progress: Progress, wanted: Callab
                     _count(problems, chunk.problem, promised.name, chunk)
     others = {name: place for name, place in promises.others.items() if wanted(name)}
     _check_others(others, files, problems)
-    return Checkpoint(directory, tuple(tensors), tuple(others), _sentences(problems), "torch")
+    found = Checkpoint(directory, tuple(tensors), tuple(others), _sentences(problems), "torch")
+    return found, [(name, place) for name, place in others.items() if place is not None]
 
 
 @contextmanager

@@ -1,13 +1,11 @@
-"""The elements themselves: read from the data files byte by byte, compared, and written to one safetensors file."""
+"""The elements themselves: read from the data files byte by byte, and compared."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardviz.checks.checkpoints.checkpoint import Checkpoint
@@ -15,7 +13,6 @@ from shardviz.checks.checkpoints.chunks import Box, box_text, intersection
 from shardviz.checks.checkpoints.datafiles import DataFiles, shown
 from shardviz.checks.checkpoints.dtypes import itemsize
 from shardviz.checks.checkpoints.facts import StoredTensor
-from shardviz.checks.checkpoints.hugging import parts
 from shardviz.checks.checkpoints.words import many
 from shardviz.core.errors import FileError
 
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
     Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
-__all__ = ["Difference", "compare_checkpoints", "convert", "elements", "recut"]
+__all__ = ["Difference", "compare_checkpoints", "elements", "recut"]
 
 
 @dataclass(frozen=True)
@@ -141,69 +138,3 @@ def _first_difference(
                 index = tuple(low + int(at) for low, at in zip(shared.offset, local, strict=True))
                 first = index if first is None else min(first, index)
     return first, count
-
-
-def convert(found: Checkpoint, target: str | Path) -> Path:
-    """Write a checkpoint's tensors to one safetensors file, and check every element of it.
-
-    Torch's own reader reads them, safetensors' own writer writes them; then the file is compared with the checkpoint's data
-    files, read without either. Entries that are no tensors have no place in the format and are left out.
-
-    Args:
-        found: a whole checkpoint; mend a broken one first.
-        target: the file.
-
-    Raises:
-        FileError: the checkpoint is not whole, the file cannot be written, or has a dtype that safetensors does not know.
-    """
-    path = Path(target)
-    if not found.whole:
-        raise FileError(f"{shown(str(found.directory))} is not whole: {found.text.splitlines()[-1]}; mend it first")
-    if path.suffix != ".safetensors":
-        raise FileError(f"{shown(path.name)!r}: a checkpoint is converted to a .safetensors file")
-    if path.exists() and path.resolve().parent == found.directory.resolve():
-        raise FileError(f"{shown(str(path))} is a file of the checkpoint, which is never changed")
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(_loaded(found), path, metadata={"format": "pt"})
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise FileError(f"{shown(str(path))} cannot be written: {error}") from error
-    _check(found, path)
-    return path
-
-
-def _loaded(found: Checkpoint) -> dict[str, Any]:
-    import torch
-
-    if found.format == "torch":
-        from torch.distributed.checkpoint.filesystem import FileSystemReader
-        from torch.distributed.checkpoint.state_dict_loader import load
-
-        state = {tensor.name: torch.zeros(tensor.shape, dtype=getattr(torch, tensor.dtype)) for tensor in found.tensors}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that no ranks take part
-            load(state, storage_reader=FileSystemReader(found.directory), no_dist=True)
-        return state
-    with DataFiles(found.directory) as files:
-        flat = {tensor.name: torch.from_numpy(elements(files, tensor).reshape(-1)) for tensor in found.tensors}
-    return {tensor.name: flat[tensor.name].view(getattr(torch, tensor.dtype)).view(tensor.shape) for tensor in found.tensors}
-
-
-def _check(found: Checkpoint, path: Path) -> None:
-    """Compare a written file with the checkpoint, element by element."""
-    import numpy as np
-
-    with DataFiles(found.directory) as files, DataFiles(path.parent) as written:
-        stored = {name: (offset, tensor) for name, offset, tensor, _ in parts(written, path.name)}
-        for tensor in found.tensors:
-            record = stored.pop(tensor.name, ((), None))[1]
-            if record is None or record.shape != tensor.shape or record.dtype != tensor.dtype:
-                raise FileError(f"{shown(path.name)} does not hold {shown(tensor.name)} as it should")
-            data = np.frombuffer(written.read(path.name, record.byte_offset, record.bytes), np.uint8)
-            if not np.array_equal(elements(files, tensor).reshape(-1), data):
-                raise FileError(f"{shown(path.name)} does not hold the elements of {shown(tensor.name)}")
-        if stored:
-            raise FileError(f"{shown(path.name)} holds more than the checkpoint: {shown(next(iter(stored)))}")

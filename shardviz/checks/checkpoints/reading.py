@@ -94,7 +94,8 @@ def locate(found: Checkpoint, index: Sequence[int]) -> tuple[Found, ...]:
             answers.append(Found(tensor.name, at, location, promised is None and location is not None))
     if not answers:
         shapes = sorted({tensor.shape for tensor in found.tensors}, key=lambda shape: (len(shape), shape))
-        raise SpecError(f"no tensor has an element {at}; there are the shapes {', '.join(map(str, shapes[:8]))}")
+        alone = '; the one element of a tensor without dimensions is --at ""' if () in shapes else ""
+        raise SpecError(f"no tensor has an element {at}; there are the shapes {', '.join(map(str, shapes[:8]))}{alone}")
     return tuple(answers)
 
 

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shardviz.checks.checkpoints.beside import written_file
 from shardviz.checks.checkpoints.chunks import Box
 from shardviz.checks.checkpoints.content import Difference, recut
 from shardviz.checks.checkpoints.datafiles import shown
@@ -132,8 +133,8 @@ def write_page(document: str, target: Path) -> Path:
     if target.suffix != ".html":
         raise FileError(f"{shown(target.name)!r}: a map of a checkpoint is saved as .html, by the ending of the name")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(document, "utf-8")
+        with written_file(target) as made:
+            made.write_text(document, "utf-8")
     except OSError as error:
         raise FileError(f"the page cannot be written to {shown(str(target))}: {error.strerror}") from error
     return target

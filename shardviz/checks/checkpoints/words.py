@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from shardviz.checks.checkpoints.checkpoint import Checkpoint
     from shardviz.checks.checkpoints.mend import Rescue
 
-__all__ = ["checkpoint_words", "chunk_words", "many", "stray_words", "tensor_words"]
+__all__ = ["checkpoint_words", "chunk_words", "many", "some", "stray_words", "tensor_words"]
 
 _MOST_TENSORS, _MOST_CHUNKS, _MOST_FILES = 40, 8, 16
+_UNREAD = "places and sizes were looked at, and no element was read (--verify reads them)"
 
 
 def checkpoint_words(found: Checkpoint) -> str:
@@ -29,13 +30,14 @@ def checkpoint_words(found: Checkpoint) -> str:
         + (f"; only entries with {shown(found.only)!r} in their names" if found.only else "")
     ]
     broken = [tensor_words(tensor, found.rescues.get(tensor.name)) for tensor in found.broken]
-    lines += _some(broken, _MOST_TENSORS, "broken tensors")
-    lines += _some(list(found.problems), _MOST_TENSORS, "problems")
+    for listed, what in ((broken, "broken tensors"), (found.problems, "problems"), (found.findings, "findings")):
+        lines += [*listed[:_MOST_TENSORS], *some(len(listed), _MOST_TENSORS, what)]
     files = [
         f"{shown(file.name)}: {many(file.chunks, 'chunk')}, {many(file.elements, 'element')}, {many(file.bytes, 'byte')}"
         for file in found.files
     ]
-    lines += _some(files, _MOST_FILES, "files")
+    lines += [*files[:_MOST_FILES], *some(len(files), _MOST_FILES, "files")]
+    lines.append(found.read.text if found.read else _UNREAD)
     return "\n".join([*lines, _verdict(found)])
 
 
@@ -77,6 +79,8 @@ def _boxes(boxes: Sequence[Box]) -> str:
 
 
 def _verdict(found: Checkpoint) -> str:
+    if found.whole and found.findings:
+        return f"whole, and {many(len(found.findings), 'tensor')} not as it should be"
     if found.whole:
         return "whole: every chunk stores what is promised, every element once"
     missing = sum(tensor.missing_elements for tensor in found.broken)
@@ -94,8 +98,9 @@ def _gap(tensor: StoredTensor, stray: Stray) -> int:
     return sum(box.numel for box in shared if box)
 
 
-def _some(lines: list[str], most: int, what: str) -> list[str]:
-    return lines if len(lines) <= most else [*lines[:most], f"and {len(lines) - most:,} more {what}"]
+def some(count: int, most: int, what: str) -> list[str]:
+    """The line that says how many are not listed; none where all are."""
+    return [f"and {count - most:,} more {what}"] if count > most else []
 
 
 def many(count: int, one: str, more: str | None = None) -> str:
