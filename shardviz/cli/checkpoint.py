@@ -71,6 +71,8 @@ def checkpoint_command(
         raise click.UsageError("--verify and --expect look at what is there: they go alone, with each other, or with --to")
     if out is not None and only:
         raise click.UsageError("--mend rescues all tensors: leave out --tensor")
+    if config is not None and only:
+        raise click.UsageError("--expect compares all tensors of a model: leave out --tensor")
     if link and out is None:
         raise click.UsageError("--link goes with --mend, which says where")
     if (strip or with_optimizer) and target is None:

@@ -61,7 +61,9 @@ def looked_at(directory, thorough):
         assert msgspec.json.encode(found.document())
         assert found.text
         rescue(found)
+        assert msgspec.json.encode(found.findings)
         if thorough:
+            assert checkpoint(directory, verify=True).text
             list(compare_checkpoints(found, found))
             found.save(directory.with_suffix(".html"))
             mend(found, directory.with_suffix(".mended"))

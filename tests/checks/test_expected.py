@@ -137,6 +137,7 @@ def test_a_full_directory_and_a_wrong_prefix_are_refused(checkpoint_verb, whole,
     assert "has nothing to write" in checkpoint_verb(whole, "--to", tmp_path / "out", "--strip", "nowhere.")[2]
     assert "a size is a number and a unit" in checkpoint_verb(whole, "--to", tmp_path / "out", "--shard-size", "much")[2]
     assert checkpoint_verb(whole, "--strip", "a.")[0] == 2
+    assert "or to a directory of them" in checkpoint_verb(whole, "--to", tmp_path / "out.bin")[2]
     with pytest.raises(FileError, match="lies in the checkpoint's directory"):
         convert(checkpoint(whole), whole / "out")
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine"]

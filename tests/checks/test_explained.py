@@ -69,6 +69,7 @@ def test_what_nothing_explains_is_not_partly_believed(checkpoint_verb, tmp_path,
     held = [chunk for chunk in found["w"].chunks if chunk.stored]
     assert list(found.rescues["w"].doubted) == held
     assert f"no way of cutting explains what its ranks stored: {len(held)} chunks in doubt" in found.text
+    assert found.text.endswith("; 1 tensor with chunks in doubt")
     status, out, _ = checkpoint_verb(directory, "--mend", tmp_path / "out", "--json")
     document = json.loads(out)
     assert (status, document["whole"]) == (1, False)
@@ -76,6 +77,8 @@ def test_what_nothing_explains_is_not_partly_believed(checkpoint_verb, tmp_path,
     assert [row["offset"] for row in document["doubted"]] == [list(chunk.offset) for chunk in held]
     with pytest.raises(dcp.api.CheckpointException, match="Missing key"):  # nothing stale is left without a word
         loaded(tmp_path / "out", 10)
+    again = checkpoint(tmp_path / "out")
+    assert (again.whole, again.problems) == (False, ("w is named in the metadata, and nothing of it is stored",))
     assert saved.contents(directory) == before
 
 

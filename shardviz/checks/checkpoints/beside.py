@@ -56,10 +56,11 @@ def _temporary(target: Path) -> Iterator[Path]:
     """A directory beside the target, gone at the end. One that a killed process left is taken away first."""
     for left in target.parent.glob(f".{_plain(target.name)}.*.partial"):
         _remove_if_left(left)
-    place = Path(tempfile.mkdtemp(prefix=f".{_plain(target.name)}.", suffix=".partial", dir=target.parent))
+    place = Path(tempfile.mkdtemp(prefix=f".{_plain(target.name)}.", dir=target.parent))
     lock = os.open(place, os.O_RDONLY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # whoever finds it sees that it is in use
+        fcntl.flock(lock, fcntl.LOCK_EX)  # before it has the name by which others find it: they see that it is in use
+        place = place.rename(f"{place}.partial")
         yield place
     finally:
         shutil.rmtree(place, ignore_errors=True)

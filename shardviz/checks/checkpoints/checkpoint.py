@@ -246,6 +246,9 @@ def _torch(
             for chunk in chunks:
                 if chunk.problem:
                     _count(problems, chunk.problem, promised.name, chunk)
+    for name in promises.unstored:
+        if wanted(name):
+            problems[f"{shown(name)} is named in the metadata, and nothing of it is stored"] = 1
     others = {name: place for name, place in promises.others.items() if wanted(name)}
     _check_others(others, files, problems)
     found = Checkpoint(directory, tuple(tensors), tuple(others), _sentences(problems), "torch")

@@ -25,6 +25,7 @@ SHARD_BYTES = 5_000_000_000
 """Bytes of tensors in one file, above which a directory gets several; what transformers writes by default is as large."""
 
 _LARGEST_CONFIG = 1 << 24
+_OTHER_FILES = {".bin", ".pt", ".pth", ".ckpt", ".gguf", ".json", ".npz", ".safetensor", ".txt"}
 
 Progress = Callable[[str, float], None]
 
@@ -85,6 +86,8 @@ def convert(
     path = Path(target)
     if not found.whole:
         raise FileError(f"{shown(str(found.directory))} is not whole: {found.text.splitlines()[-1]}; mend it first")
+    if path.suffix in _OTHER_FILES and not path.is_dir():
+        raise FileError(f"{shown(path.name)!r}: a checkpoint is converted to a .safetensors file, or to a directory of them")
     if path.resolve().is_relative_to(found.directory.resolve()):
         raise FileError(f"{shown(str(path))} lies in the checkpoint's directory, which is never changed")
     names, left_out = _names(found, strip, optimizer)
@@ -157,12 +160,13 @@ def _numbers(shards: Sequence[object]) -> range:
 def _write(found: Checkpoint, names: Mapping[str, StoredTensor], path: Path, tell: Progress) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
+    from torch.distributed.checkpoint.api import CheckpointException
 
     tell(f"writing {path.name}", 0.0)
     try:
         save_file(_loaded(found, names), path, metadata={"format": "pt"})
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise FileError(f"{shown(path.name)} cannot be written: {error}") from error
+    except (SafetensorError, CheckpointException, AttributeError, KeyError, ValueError) as error:
+        raise FileError(f"{shown(path.name)} cannot be written: {shown(str(error), 500)}") from error
     tell(f"checking {path.name}", 0.5)
     _check(found, names, path)
 

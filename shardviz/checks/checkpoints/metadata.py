@@ -75,10 +75,11 @@ class PromisedTensor(Struct, frozen=True):
 
 
 class Promises(Struct, frozen=True):
-    """All that a checkpoint's metadata promises: its tensors, and the entries that are stored as plain bytes."""
+    """All that a checkpoint's metadata promises: its tensors, the entries stored as plain bytes, and what it only names."""
 
     tensors: tuple[PromisedTensor, ...]
     others: Mapping[str, Place | None]
+    unstored: tuple[str, ...] = ()
 
 
 def read_metadata(data: bytes) -> Promises:
@@ -104,7 +105,9 @@ def read_metadata(data: bytes) -> Promises:
             cut = cuts.get(id(entry)) or cuts.setdefault(id(entry), _cut(name, entry))
             chunks = [Promise(offset, size, stored.get((name, offset))) for offset, size in cut.boxes]
             tensors.append(PromisedTensor(name, cut.shape, cut.dtype, tuple(chunks)))
-    return Promises(tuple(tensors), others)
+    named = fields.get("planner_data")  # where each entry stood in the state dict
+    unstored = [name for name in named if name not in entries and type(name) is str] if type(named) is dict else []
+    return Promises(tuple(tensors), others, tuple(unstored))
 
 
 def _stored(entries: Any) -> dict[tuple[str, tuple[int, ...] | None], Place]:

@@ -23,7 +23,7 @@ def rewritten(metadata: bytes, chunks: Mapping[str, Sequence[tuple[Box, Chunk]]]
     Args:
         metadata: the content as it was.
         chunks: per name of a tensor the elements that each chunk holds, and the chunk.
-        without: the names of tensors that are left out.
+        without: the names of tensors that are left out; the metadata goes on to name them, so that this can be seen.
 
     Raises:
         FileError: the metadata is not to be trusted.
@@ -39,8 +39,11 @@ def rewritten(metadata: bytes, chunks: Mapping[str, Sequence[tuple[Box, Chunk]]]
     moved: dict[str, dict[tuple[int, ...], Any]] = {name: {} for name in {*chunks, *without}}
     for key in [key for key in tree.storage_data if key.fqn in moved]:
         moved[key.fqn][tuple(key.offset)] = tree.storage_data.pop(key)
+    named = tree.planner_data or {}
     for name in without:
         del tree.state_dict_metadata[name]
+        named = {**named, name: named.get(name, (name,))}
+    tree.planner_data = named or None
     for name, placed in chunks.items():
         tree.state_dict_metadata[name].chunks = [ChunkStorageMetadata(Size(box.offset), Size(box.size)) for box, _ in placed]
         for place, (box, chunk) in enumerate(placed):

@@ -88,6 +88,8 @@ def _verdict(found: Checkpoint) -> str:
     elsewhere = f", {there:,} of them stored where they are not promised (--mend brings them back)" if there else ""
     broken = f"{many(len(found.broken), 'tensor')} broken, {many(missing, 'element')} missing{elsewhere}"
     parts = [broken if found.broken else ""]
+    doubted = sum(bool(rescued.doubted) for rescued in found.rescues.values())
+    parts.append(f"{many(doubted, 'tensor')} with chunks in doubt" if doubted else "")
     parts.append(f"{many(len(found.problems), 'problem')} with its files" if found.problems else "")
     return f"NOT whole: {'; '.join(filter(None, parts))}"
 
