@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from html import escape
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -48,6 +48,7 @@ class Card:
         right: what should come out.
         outcomes: what came out, by release.
         why_not: why it is only told and not run; "" where it is run.
+        needs: packages that it needs beside torch, with the versions it was recorded with.
     """
 
     id: str
@@ -58,6 +59,13 @@ class Card:
     right: str
     outcomes: Mapping[str, Outcome]
     why_not: str
+    needs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lacking(self) -> str:
+        """Why it cannot be run here, or ""."""
+        missing = [name for name in self.needs if not _installed(name)]
+        return f"not run here: it needs {' and '.join(missing)} (pip install {' '.join(missing)})" if missing else ""
 
     def draw(self) -> Picture:
         """The tensor, with what the installed torch reports of it."""
@@ -108,7 +116,8 @@ class Shown:
     @property
     def differs(self) -> bool:
         """Whether it came out otherwise than it was recorded for this release."""
-        return self.outcome is not None and self.recorded is not None and self.outcome != self.recorded.outcome
+        other = any(_installed(name) != recorded for name, recorded in self.card.needs.items())
+        return self.outcome is not None and self.recorded is not None and not other and self.outcome != self.recorded.outcome
 
 
 @dataclass(frozen=True)
@@ -135,7 +144,8 @@ class Museum:
         lines = []
         for one in self.shown:
             lines.append(f"{one.card.id}: {one.card.spec}: {one.card.how}")
-            now = f"only told, {one.card.why_not}" if one.outcome is None else f"{one.outcome}: {one.told}"
+            told = one.told if one.card.lacking else f"only told, {one.told}"
+            now = told if one.outcome is None else f"{one.outcome}: {one.told}"
             lines.append(f"  torch {one.torch} here: {now}{' (NOT AS RECORDED)' if one.differs else ''}")
             lines += [f"  {release}: {seen.outcome}: {seen.told}" for release, seen in one.card.outcomes.items()]
             lines.append(f"  right would be: {one.card.right}")
@@ -164,7 +174,7 @@ class Museum:
 
     def _repr_html_(self) -> str:
         rows = [
-            f"<tr><td>{escape(one.card.id)}</td><td>{escape(one.card.spec)}</td><td>{one.outcome or 'only told'}</td>"
+            f"<tr><td>{escape(one.card.id)}</td><td>{escape(one.card.spec)}</td><td>{one.outcome or 'not run'}</td>"
             f"<td>{escape(one.told)}</td><td>{escape(one.card.right)}</td></tr>"
             for one in self.shown
         ]
@@ -186,6 +196,7 @@ def cards() -> tuple[Card, ...]:
             one["right"],
             {release: Outcome(**outcome) for release, outcome in one["outcomes"].items()},
             one.get("why_not", ""),
+            one.get("needs", {}),
         )
         for one in found
     )
@@ -216,9 +227,17 @@ def museum(names: Sequence[str] = (), *, timeout: float = PATIENCE, progress: Ca
         raise SpecError(f"the museum has no card {missing[0]!r}; it has {', '.join(known)}")
     wanted = [known[name] for name in names] or list(known.values())
     torch = version("torch").partition("+")[0]
-    found = {card.id: Shown(card, torch, None, card.why_not) for card in wanted if card.why_not}
-    found |= {one.card.id: one for one in _run([card for card in wanted if not card.why_not], torch, timeout, progress)}
+    found = {card.id: Shown(card, torch, None, why) for card in wanted if (why := card.why_not or card.lacking)}
+    found |= {one.card.id: one for one in _run([card for card in wanted if card.id not in found], torch, timeout, progress)}
     return Museum(tuple(found[card.id] for card in wanted))
+
+
+def _installed(package: str) -> str:
+    """The version of a package, or ""."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 def _run(wanted: Sequence[Card], torch: str, timeout: float, progress: Callable[[str], None] | None) -> Iterable[Shown]:

@@ -247,6 +247,24 @@ def packed() -> Came:
     return compare(model.weight.detach().full_tensor(), right)
 
 
+def brought(rows: int, dp: int, tp: int) -> Came:
+    """The rows that transformers reads of a checkpoint for each rank, beside those that it holds."""
+    from transformers.distributed.sharding_utils import DtensorShardOperation
+
+    whole = torch.arange(float(rows))
+    weight = fsdp_over_tp(whole, dp, tp).weight.detach()
+    held, read, refusal = weight.to_local().tolist(), list[float](), None
+    loader: Any = DtensorShardOperation(weight)
+    try:
+        read = loader.shard_tensor(whole).tolist()
+    except IndexError as error:
+        refusal = error
+    came = everyone(held == read, f"rank {dist.get_rank()} holds {held} and is brought {read}")
+    if refusal is not None:  # not before all ranks have met
+        raise refusal
+    return came
+
+
 HELPERS: tuple[Any, ...] = (
     Weight,
     named_mesh,
@@ -280,5 +298,7 @@ EXHIBITS: dict[str, tuple[int, Callable[..., Came], tuple[Any, ...]]] = {
     "inf-norm-hangs": (8, infinity_norm, ()),
     "three-cuts": (8, three_cuts, ()),
     "packed-gate-and-up": (8, packed, ()),
+    "transformers-refuses-19-rows": (6, brought, (19, 3, 2)),
+    "transformers-index-error": (6, brought, (8, 3, 2)),
 }
 """Per runnable card: how many ranks, the exhibit, its arguments."""

@@ -22,7 +22,7 @@ def card(name):
 
 def test_cards_are_whole():
     names = [one.id for one in cards()]
-    assert len(set(names)) == len(names) == 24
+    assert len(set(names)) == len(names) == 26
     assert {one.id for one in cards() if not one.why_not} == set(EXHIBITS)
     for one in cards():
         assert one.outcomes
@@ -61,6 +61,22 @@ def test_every_card_comes_out_as_recorded_for_the_installed_release():
     assert told["export-grows-a-row"].endswith("[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 0.0, 9.0]")
     assert "overlapping chunks" in told["vocabulary-cannot-be-saved"]
     assert found["silent-at-256-ranks"].outcome is None
+    for name, outcome in (("transformers-refuses-19-rows", "wrong"), ("transformers-index-error", "refused")):
+        if not card(name).lacking:
+            assert found[name].outcome == outcome
+
+
+def test_a_card_is_not_run_where_what_it_needs_is_not_installed(monkeypatch):
+    other = replace(card("flattened-mesh"), needs={"no-such-package": "1.0"})
+    monkeypatch.setattr(museum_module, "cards", lambda: (other,))
+    (shown,) = museum()
+    assert (shown.outcome, shown.differs) == (None, False)
+    assert "not run here: it needs no-such-package (pip install no-such-package)" in museum().text
+
+
+def test_another_version_of_what_a_card_needs_may_come_out_otherwise():
+    one = replace(card("flattened-mesh"), needs={"pytest": "0.1"})
+    assert not Shown(one, next(iter(one.outcomes)), "right", "").differs
 
 
 def test_another_outcome_is_seen():
