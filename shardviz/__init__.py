@@ -8,7 +8,7 @@ The nouns, each where it lives:
 - `compare`, `disagreements` (`core`): what differs between two answers, and between all answers of one run; `readings` and
   `differing_readings`: where one label means several layouts; `costs`: what a story sends.
 - `Ranks` (`ranks`): real ranks; `Ranks.run` records a story on them, `load` reads one from a file.
-- `draw`, `draw_held` (`picture`) and `explore` (`widgets`): see it.
+- `draw`, `draw_held`, `draw_used` (`picture`) and `explore` (`widgets`): see it.
 - `audit` (`checks`): what the installed torch will get wrong for a model on a mesh, before the job; `guard`: the same inside a
   job, before the first save; `museum`: every known fault, run here.
 - `checkpoint` (`checks`): what a distributed checkpoint holds, down to the stored bytes, and `mend` its rescue;
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from shardviz.core.unshuffle import unshuffle as unshuffle
     from shardviz.picture import draw as draw
     from shardviz.picture import draw_held as draw_held
+    from shardviz.picture import draw_used as draw_used
     from shardviz.ranks.cluster import Ranks as Ranks
     from shardviz.widgets.explorer import explore as explore
 
@@ -72,6 +73,7 @@ _HOMES = {
     "disagreements": "core.compare",
     "draw": "picture",
     "draw_held": "picture",
+    "draw_used": "picture",
     "explicit_order": "core.order",
     "explore": "widgets.explorer",
     "guard": "checks.guard",

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from shardviz.core.errors import ReadingError, SpecError
 from shardviz.core.order import cutting_order, required_order, split_factor
 from shardviz.core.runs import Runs, length, position_of, runs_text, strided_chunk, strided_chunks
+from shardviz.core.seen import Seen
 from shardviz.core.spec import BY_FSDP2, Spec, as_spec
 
 __all__ = ["READINGS", "Layout", "Owner", "RankLayout", "Reading", "layout", "local_shape_and_offset"]
@@ -65,11 +66,13 @@ class Layout:
         spec: the question.
         readings: the reading applied, per tensor dimension.
         ranks: what each rank holds, in the mesh's order.
+        seen: of a live tensor, what ranks were seen to hold; no part of the answer: layouts that differ in it are equal.
     """
 
     spec: Spec
     readings: tuple[Reading, ...]
     ranks: tuple[RankLayout, ...] = field(repr=False)
+    seen: tuple[Seen, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def reading(self) -> str:
@@ -125,10 +128,26 @@ class Layout:
         return tuple(_element(runs, i) for runs, i in zip(held.runs, local_index, strict=True))
 
     @cached_property
+    def misfits(self) -> dict[int, str]:
+        """The ranks that were seen to hold or to believe something else than is computed, each with how, in words."""
+        found = {one.rank: one.misfit(self[one.rank].shape, self.spec.shape) for one in self.seen}
+        return {rank: words for rank, words in found.items() if words}
+
+    @property
+    def seen_text(self) -> str:
+        """Of which ranks the local shape was seen, in words; "" where nobody was looked at."""
+        if not self.seen:
+            return ""
+        if len(self.seen) == len(self):
+            return f"all {len(self)} local shapes seen"
+        return f"the local shape of rank {self.seen[0].rank} seen, of {len(self) - len(self.seen)} others not"
+
+    @cached_property
     def text(self) -> str:
         """The layout in words, one line per rank: what alternative texts and terminals show."""
-        lines = [f"{self.spec} ({self.reading})"]
+        lines = [f"{self.spec} ({', '.join(filter(None, (self.reading, self.seen_text)))})"]
         lines += [f"rank {r.rank} {r.coordinate}: {_runs_text(r)}" for r in self.ranks]
+        lines += [f"rank {rank} {words}" for rank, words in self.misfits.items()]
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -138,11 +157,12 @@ class Layout:
         return f"<layout of {self.spec}, read as {self.reading}: print or draw it>"
 
 
-def layout(spec: Spec | str, reading: str = "auto") -> Layout:
+def layout(spec: Spec | str | Any, reading: str = "auto") -> Layout:
     """Which elements each rank holds.
 
     Args:
-        spec: the question, or its notation.
+        spec: the question, or its notation; or a live DTensor, whose local shape here is seen beside (`Layout.misfits`). No
+            other rank is asked: `draw(dtensor, everywhere=True)` asks them.
         reading: how the placements are turned into indices. `"sharding-order"` decodes the split factors into the order in
             which the mesh dimensions cut (what FSDP2 over TP physically does); `"left-to-right"` applies the placements in
             mesh order (how torch's `_StridedShard` splits); `"outer-last"` reads all but the leftmost cut first (FSDP2 over
@@ -165,6 +185,10 @@ def layout(spec: Spec | str, reading: str = "auto") -> Layout:
         2 (1,) (2,) (((2, 3),),)
         3 (1,) (4,) (((4, 5),),)
     """
+    if not isinstance(spec, Spec | str) and hasattr(spec, "placements"):
+        from shardviz.core.live import layout_here  # live.py builds on this module
+
+        return layout_here(spec, reading)
     spec = as_spec(spec)
     if reading != "auto" and reading not in READINGS:
         raise SpecError(f"there is no reading {reading!r}; there are auto, {', '.join(READINGS)}")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from shardviz.core.compare import Comparison
+from shardviz.core.compare import Comparison, held_text
+from shardviz.core.errors import SpecError
+from shardviz.core.forward import forward_buffers, forward_spec
 from shardviz.core.layout import Layout, layout
+from shardviz.core.live import Live, held_buffers
 from shardviz.core.recording import Recording
 from shardviz.core.spec import Spec
-from shardviz.core.trace import Buffer, Report, Source, Trace, start
+from shardviz.core.trace import Buffer, Report, Source, Trace
 from shardviz.picture.compared import draw_comparison
 from shardviz.picture.facts import coordinate_text, drawn_dims, owners
 from shardviz.picture.picture import Frame, Picture, Table
@@ -24,18 +28,23 @@ from shardviz.picture.scene_story import frame_scenes, strip_scene, title
 from shardviz.picture.story_plan import story_view
 from shardviz.picture.words import RANKS, buffer_words, held_words, layout_words, number, sent_text, trace_words
 
-__all__ = ["draw", "draw_held", "draw_layout"]
+__all__ = ["draw", "draw_held", "draw_layout", "draw_used"]
 
 LANES = 32
 """The most ranks that have a lane or a card of their own; more of them get an overview."""
 
 
-def draw(what: Layout | Trace | Comparison | Recording | Spec | Any, *, step: int | None = None) -> Picture:
+def draw(
+    what: Layout | Trace | Comparison | Recording | Spec | Any, *, step: int | None = None, everywhere: bool = False
+) -> Picture:
     """Draw a layout, a story, two answers that were compared, or the collectives of a recorded program.
 
     Args:
-        what: a layout, a trace, a comparison or a recording; or a spec, or a live DTensor, whose predicted layout is drawn.
+        what: a layout, a trace, a comparison or a recording; or a spec, whose predicted layout is drawn; or a live DTensor:
+            its predicted layout, with a red word where the local shape of this rank is another one.
         step: of a story, one step's number from 0; every step then gives a picture of the same size.
+        everywhere: of a live DTensor, ask the other ranks of its mesh for their local shapes. It is a collective: all of them
+            must then call it at the same time.
 
     Raises:
         IndexError: the story has no such step.
@@ -55,9 +64,10 @@ def draw(what: Layout | Trace | Comparison | Recording | Spec | Any, *, step: in
         totals = Totals.of(what)
         return Picture(recording_scene(what, totals), recording_title(what), what.text, recording_table(what, totals))
     if not isinstance(what, Layout | Trace):
-        what = layout(what if isinstance(what, Spec | str) else Spec.of(what))
+        what = _live(what, everywhere).layout if everywhere or isinstance(what, Live) else layout(_known(what))
     if isinstance(what, Layout):
-        facts = _facts(what.spec, start(what), Source("predicted"), (), what.reading)
+        source = Source("predicted", notice=what.seen_text)
+        facts = _facts(what.spec, held_buffers(what), source, (), what.reading, what.misfits)
         return _layout_picture(facts, layout_words(what))
     if step is None:
         scenes = frame_scenes(what, range(len(what.steps)), bare=True)
@@ -74,7 +84,12 @@ def draw(what: Layout | Trace | Comparison | Recording | Spec | Any, *, step: in
 
 
 def draw_layout(
-    spec: Spec, buffers: Sequence[Buffer], source: Source, reports: Sequence[Report] = (), reading: str = ""
+    spec: Spec,
+    buffers: Sequence[Buffer],
+    source: Source,
+    reports: Sequence[Report] = (),
+    reading: str = "",
+    said: Mapping[int, str] | None = None,
 ) -> Picture:
     """Draw what ranks hold, filled, and what torch reports of it, outlined; where they part, in red and in words.
 
@@ -84,18 +99,22 @@ def draw_layout(
         source: where the buffers come from.
         reports: what torch says, where that is known.
         reading: how the placements were read, where the buffers were predicted.
+        said: what is wrong with a rank by other knowledge, in words, by rank.
     """
-    facts = _facts(spec, tuple(buffers), source, tuple(reports), reading)
+    facts = _facts(spec, tuple(buffers), source, tuple(reports), reading, said or {})
     lines = [f"{spec}: {source.text}", *held_words(spec, facts.buffers)]
     lines += [f"rank {spec.mesh.ranks[position]} {facts.difference(position)}" for position in facts.differing]
     return _layout_picture(facts, "\n".join(lines))
 
 
-def draw_held(trace: Trace) -> Picture:
-    """Draw what the ranks held at the start of a story, with what torch reported of it.
+def draw_held(held: Trace | Live | Any, *, everywhere: bool = False) -> Picture:
+    """Draw what the ranks held at the start of a story, or hold of a live DTensor, with what torch reports of it.
 
     Args:
-        trace: a story, recorded or predicted.
+        held: a story, recorded or predicted; or a live DTensor. Of that one the elements are placed by arithmetic; what this
+            rank holds is compared with it, and what differs is said in red.
+        everywhere: of a live DTensor, ask the other ranks of its mesh for their local shapes. It is a collective: all of them
+            must then call it at the same time.
 
     Example:
         >>> from shardviz.core.unshuffle import unshuffle
@@ -104,11 +123,74 @@ def draw_held(trace: Trace) -> Picture:
         rank 0: 0 1
         rank 1: 2
     """
-    return draw_layout(trace.spec, trace.held, trace.source, trace.reported)
+    if isinstance(held, Trace):
+        return draw_layout(held.spec, held.held, held.source, held.reported)
+    live = _live(held, everywhere)
+    parts = live.layout
+    return draw_layout(live.spec, held_buffers(parts), live.source, live.reports, parts.reading, parts.misfits)
 
 
-def _facts(spec: Spec, buffers: tuple[Buffer, ...], source: Source, reports: tuple[Report, ...], reading: str) -> Facts:
-    return Facts(spec, buffers, source, owners(spec, buffers), reports, reading)
+def draw_used(trace: Trace) -> Picture:
+    """Draw what each rank's forward pass uses of a parameter, after FSDP2's `unshard()`; of a prediction, what it should.
+
+    Args:
+        trace: a story of a parameter that FSDP2 makes.
+
+    Raises:
+        SpecError: the story was recorded, and not of a parameter that FSDP2 made: nothing unshards it.
+
+    Example:
+        >>> from shardviz.core.unshuffle import unshuffle
+        >>> print(draw_used(unshuffle("[5] on dp=2, tp=2: _S(0, 2), S(0)")))  # the cut over dp is undone, that over tp stays
+        [5] on dp=2, tp=2: R, S(0): predicted
+        rank 0: 0-2
+        rank 1: 3 4
+        rank 2: 0-2
+        rank 3: 3 4
+    """
+    right = forward_buffers(trace.spec)
+    if trace.source.answer != "predicted" and not trace.used:
+        raise SpecError(f"{trace.spec} was made by {trace.source.made_by}: only of what FSDP2 made a forward pass was recorded")
+    used = trace.used or right
+    said = {
+        rank: f"uses {held_text(trace.spec.shape, one)}; right would be {held_text(trace.spec.shape, other)}"
+        for rank, one, other in zip(trace.ranks, used, right, strict=True)
+        if one != other
+    }
+    source = replace(trace.source, answer="used") if trace.used else trace.source
+    return draw_layout(forward_spec(trace.spec), used, source, said=said)
+
+
+def _live(what: Any, everywhere: bool) -> Live:
+    """A live tensor as facts; what are facts already stays so."""
+    if isinstance(what, Live):
+        return what
+    checked = _known(what)
+    from shardviz.tensors.live import live  # a DTensor is there, so torch is
+
+    return live(checked, everywhere)
+
+
+def _known(what: Any) -> Any:
+    """A spec, its notation, or a DTensor.
+
+    Raises:
+        SpecError: it is none of these.
+    """
+    if not isinstance(what, Spec | str):
+        Spec.of(what)
+    return what
+
+
+def _facts(
+    spec: Spec,
+    buffers: tuple[Buffer, ...],
+    source: Source,
+    reports: tuple[Report, ...],
+    reading: str,
+    said: Mapping[int, str],
+) -> Facts:
+    return Facts(spec, buffers, source, owners(spec, buffers), reports, reading, said)
 
 
 def _layout_picture(facts: Facts, text: str) -> Picture:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from shardviz.core.compare import report_difference
-from shardviz.core.runs import length
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer, Report, Source
 from shardviz.picture.facts import Owners, Piece, held_once, units
@@ -44,9 +43,11 @@ class Facts:
     owned: Owners
     reports: tuple[Report, ...] = ()
     reading: str = ""
+    said: Mapping[int, str] = field(default_factory=dict)
+    """What is wrong by other knowledge than torch's report, by rank."""
 
     def difference(self, position: int) -> str:
-        """How torch's report differs from what the rank holds, in words; "" where it does not."""
+        """What is wrong with a rank, in words: by torch's report on it, or by what else is known; "" where nothing is."""
         return self._differences.get(position, "")
 
     def report(self, position: int) -> Report | None:
@@ -65,8 +66,9 @@ class Facts:
     @cached_property
     def _differences(self) -> dict[int, str]:
         pairs = ((p, buffer, self.report(p)) for p, buffer in enumerate(self.buffers))
-        said = {p: report_difference(self.spec.shape, buffer, report) for p, buffer, report in pairs if report}
-        return {position: words for position, words in said.items() if words}
+        found = {p: report_difference(self.spec.shape, buffer, report) for p, buffer, report in pairs if report}
+        found |= {self.spec.mesh.position(rank): words for rank, words in self.said.items()}
+        return {position: found[position] for position in sorted(found) if found[position]}
 
     def note(self, position: int) -> str:
         """What is to be said of a rank beside its elements."""
@@ -85,8 +87,13 @@ def layout_title(facts: Facts) -> str:
     """What the picture says."""
     ranks = len(facts.buffers)
     what = tensor_words(facts.spec)
+    used = facts.source.answer == "used"
+    if facts.said:
+        return f"{what} on {facts.spec.mesh}: where {'use and right' if used else 'arithmetic and its ranks'} part"
     if facts.differing:
         return f"{what} on {facts.spec.mesh}: where torch and its ranks part"
+    if used:
+        return f"What the forward pass uses of {what} on {plural(ranks, 'rank')}"
     if facts.source.answer == "predicted" and not facts.reports:
         lie = "lies" if facts.spec.ndim != 1 or facts.spec.numel == 1 else "lie"
         return f"How {what} {lie} on {plural(ranks, 'rank')}"
@@ -251,8 +258,10 @@ def _extra_width(buffer: Buffer, view: View, scale: Scale) -> float:
     if not view.cols:
         return 0.0
     runs = buffer.cells if buffer.cells is not None else buffer.axes[view.cols[0]]
-    beyond = length(run for run in runs if run[0] < 0)
-    return 14 + min(beyond * scale.pitch, 60.0) if beyond else 0.0
+    beyond = [run[1] - run[0] for run in runs if run[0] < 0]
+    if scale.single:
+        return 14 + sum(beyond) * (min(scale.pitch - scale.gap, 60.0) + 3) if beyond else 0.0
+    return 14 + sum(min(count * scale.pitch, 60.0) + 3 for count in beyond) if beyond else 0.0
 
 
 def layout_legend(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -268,7 +277,8 @@ def layout_legend(facts: Facts) -> Iterator[tuple[str, str]]:
     if facts.reports:
         yield "reported", "outlined: torch reports it here"
     if facts.differing:
-        yield "differs", "red: report and reality part"
+        part = "report and reality part" if len(facts.said) < len(facts.differing) else ""
+        yield "differs", f"red: {', or '.join(filter(None, ('not as computed' if facts.said else '', part)))}"
 
 
 def _replicated(facts: Facts) -> bool:

@@ -13,7 +13,7 @@ import ipyparallel as ipp
 from shardviz.core.errors import RanksError
 from shardviz.core.mesh import Mesh
 from shardviz.core.recording import Event
-from shardviz.ranks import calls, faults
+from shardviz.ranks import calls, faults, returning
 
 __all__ = ["Calling"]
 
@@ -73,7 +73,8 @@ class Calling(ABC):
             failed = {rank: outcome for rank, outcome in outcomes.items() if not isinstance(outcome, calls.Returned)}
             if not failed and not self._busy:
                 self.dirty = False
-                return [outcomes[rank].value for rank in range(self.n)]
+                results = [outcomes[rank].value for rank in range(self.n)]
+                return returning.beside(results) if any(one.tensors for one in outcomes.values()) else results
             if failed:
                 give_up = min(give_up, time.monotonic() + GRACE_SECONDS)
             left = give_up - time.monotonic()

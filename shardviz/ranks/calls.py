@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
@@ -21,9 +21,10 @@ GROUP_TIMEOUT = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Returned:
-    """The result of a call."""
+    """The result of a call; `tensors` where there are DTensors in it, which came back as facts."""
 
     value: Any
+    tensors: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,13 @@ def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[st
 def perform(call: bytes) -> bytes:
     """Run a packed call; what comes back unpickles to `Returned` or `Raised`."""
     try:
-        from shardviz.ranks import watch
+        from shardviz.ranks import returning, watch
 
         watch.turn_page()
         path, packed = pickle.loads(call)
         sys.path.extend(entry for entry in path if entry not in sys.path)
         function, args, kwargs = pickle.loads(packed)
-        return bytes(cloudpickle.dumps(Returned(function(*args, **kwargs))))
+        return pickle.dumps(Returned(*returning.packed(function(*args, **kwargs))))
     except BaseException as error:  # SystemExit too: a rank that ends quietly would leave the others waiting
         frames = error.__traceback__ and error.__traceback__.tb_next
         return pickle.dumps(
@@ -71,7 +72,7 @@ def perform(call: bytes) -> bytes:
 def unpack(answer: bytes) -> Returned | Raised:
     """What `perform` sent back."""
     outcome: Returned | Raised = pickle.loads(answer)
-    return outcome
+    return replace(outcome, value=pickle.loads(outcome.value)) if isinstance(outcome, Returned) else outcome
 
 
 def _traceback(error: BaseException, frames: TracebackType | None) -> str:

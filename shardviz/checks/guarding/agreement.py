@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from shardviz.checks.guarding.claims import Claim, size_text
 from shardviz.core.layout import Layout, layout
+from shardviz.core.live import fitting
 from shardviz.core.mesh import Mesh
 from shardviz.core.runs import Runs, joined, runs_text
 from shardviz.core.spec import Spec
@@ -139,9 +140,10 @@ def _unlike(group: Mapping[int, Claim], who: str, what: str) -> Iterator[Trouble
     shapes = _by(group, lambda claim: claim.shape)
     if len(shapes) > 1:
         held = "; ".join(f"{size_text(shape)} on {ranks_text(on)}" for shape, on in _by(group, lambda one: one.held).items())
-        right = _fitting(group)
+        spec = group[ranks[0]].spec
+        right = spec and fitting(spec, {rank: claim.held for rank, claim in group.items()})
         said = f"{who} different {what}: {_listed(shapes, size_text)}"
-        if group[ranks[0]].spec is None:
+        if spec is None:
             yield Trouble(said, ranks, "give each of them a name of its own")
         elif right:
             stride = tuple(_strides(right.shape))
@@ -186,24 +188,6 @@ def _parts(group: Mapping[int, Claim]) -> dict[int, tuple[Runs, ...]]:
                 pieces[claim.spec] = layout(claim.spec)
             found[rank] = pieces[claim.spec][rank].runs
     return found
-
-
-def _fitting(group: Mapping[int, Claim]) -> Spec | None:
-    """The spec whose shards have the sizes that the ranks hold; None where there is none."""
-    spec = next(iter(group.values())).spec
-    if spec is None or any(len(claim.held) != spec.ndim for claim in group.values()):
-        return None
-    sizes = []
-    for dim in range(spec.ndim):
-        cuts = spec.cuts(dim)
-        along = {
-            spec.mesh.coordinate(rank): claim.held[dim]
-            for rank, claim in group.items()
-            if all(place == 0 for m, place in enumerate(spec.mesh.coordinate(rank)) if m not in cuts)
-        }
-        sizes.append(sum(along.values()))
-    right = Spec(sizes, spec.mesh, spec.placements, spec.made_by)
-    return right if all(one.rank in group and group[one.rank].held == one.shape for one in layout(right)) else None
 
 
 def _strides(shape: Sequence[int]) -> list[int]:

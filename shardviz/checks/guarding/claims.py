@@ -15,6 +15,7 @@ from torch.distributed.tensor import DTensor
 
 from shardviz.checks.guarding.flattened import gathered_wrongly
 from shardviz.core.layout import applied_reading, local_shape_and_offset, runs_at
+from shardviz.core.live import explained
 from shardviz.core.spec import Spec
 from shardviz.tensors.reported import flattened_dims, report
 
@@ -97,20 +98,13 @@ def _claim(tensor: torch.Tensor, fsdp2: bool) -> Claim | None:
     spec, held = Spec.of(tensor), tuple(tensor.to_local().shape)
     if dist.get_rank() not in spec.mesh.ranks:
         return None
-    spec = _made(spec, held, fsdp2)
+    # A state dict does not tell who made it.
+    spec = spec.with_made_by("fsdp2") if fsdp2 else explained(spec, spec.mesh.coordinate(dist.get_rank()), held)
     return Claim(shape, _dtype(tensor), held, spec, *_trouble(spec, tensor, held))
 
 
 def _dtype(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _made(spec: Spec, held: tuple[int, ...], fsdp2: bool) -> Spec:
-    """The spec with its origin, which a state dict does not tell: FSDP2 where that alone explains what is held."""
-    place = spec.mesh.coordinate(dist.get_rank())
-    by_fsdp2 = spec.with_made_by("fsdp2")
-    fits = held != local_shape_and_offset(spec, place)[0] and held == local_shape_and_offset(by_fsdp2, place)[0]
-    return by_fsdp2 if fsdp2 or fits else spec
 
 
 def _trouble(spec: Spec, tensor: DTensor, held: tuple[int, ...]) -> tuple[str, str]:
