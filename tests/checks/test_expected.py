@@ -5,6 +5,8 @@ import json
 import pytest
 import torch
 
+from shardviz.checks.audits.classes import model_of
+from shardviz.checks.checkpoints import model_class
 from shardviz.checks.checkpoints.checkpoint import checkpoint
 from shardviz.checks.checkpoints.converting import convert
 from shardviz.core.errors import FileError
@@ -29,7 +31,10 @@ def llama(tmp_path_factory):
     )
     config.save_pretrained(place)
     torch.manual_seed(0)
-    return transformers.LlamaForCausalLM(config), place / "config.json"
+    asked = model_of(place / "config.json")  # in a process of its own, which takes seconds: once for all these tests
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model_class, "model_of", lambda file: asked if file == place / "config.json" else model_of(file))
+        yield transformers.LlamaForCausalLM(config), place / "config.json"
 
 
 def trained(model, prefix=""):
@@ -85,9 +90,8 @@ def test_a_model_without_its_head_is_recognised(checkpoint_verb, llama, tmp_path
     [
         ("{", "is no JSON"),
         ("[]", "no model_type"),
-        ('{"model_type": "no-such-model"}', "makes no model of"),
+        ('{"model_type": "no-such-model"}', "transformers cannot build it"),
         ('{"model_type": "llama", "num_hidden_layers": 1000000000}', "models have at most 2000"),
-        ('{"model_type": "llama", "hidden_size": "many"}', "makes no model of"),
         ("[" * 100_000, "is no JSON"),
     ],
 )
@@ -161,6 +165,8 @@ def test_a_state_of_another_shape_than_its_parameter_is_found(checkpoint_verb, t
 def test_states_that_are_right_or_cannot_be_told_are_silent(tmp_path):
     right = {"model.w": torch.ones(5), "optim.state.w.exp_avg": torch.ones(5), "optim.state.w.step": torch.ones(())}
     unknown = {
+        "c.0": torch.ones(2),
+        "opt.state.0.exp_avg": torch.ones(3),
         "optim.state.v.exp_avg": torch.ones(3),
         "a.u": torch.ones(4),
         "b.u": torch.ones(2),

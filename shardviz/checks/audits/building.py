@@ -32,6 +32,7 @@ def described(folder: str) -> dict[str, Any]:
     whole = dict(model.named_parameters())
     tp, ep = _placements(model, model.tp_plan), _placements(model, getattr(model, "ep_plan", None) or {})
     text = config.get_text_config()
+    parameters = {name for some in names.values() for name in some}
     return {
         "name": type(model).__name__,
         "source": f"transformers {transformers.__version__}",
@@ -44,6 +45,7 @@ def described(folder: str) -> dict[str, Any]:
         "heads": _heads(text, config),
         "experts": next((n for key in EXPERTS if isinstance(n := getattr(text, key, None), int)), 0),
         "gaps": gaps,
+        "buffers": [[name, list(one.shape)] for name, one in model.state_dict().items() if name not in parameters],
     }
 
 

@@ -60,6 +60,7 @@ def model_of(path: Path) -> Model:
         tuple((heads, groups) for heads, groups in answer["heads"]),
         answer["experts"],
         tuple(answer["gaps"]),
+        tuple((name, tuple(shape)) for name, shape in answer["buffers"]),
     )
 
 

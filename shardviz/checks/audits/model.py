@@ -39,6 +39,7 @@ class Model:
         heads: query heads and key-value heads of every kind of attention in it, each pair once.
         experts: of a layer; 0 for a dense model.
         gaps: what was left out, in sentences.
+        buffers: name and shape of what a state dict has beside the parameters.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Model:
     heads: tuple[tuple[int, int], ...] = ()
     experts: int = 0
     gaps: tuple[str, ...] = ()
+    buffers: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -30,18 +30,20 @@ class Needed:
         source: where that is said.
         shapes: the shape of every tensor, by its name in the model.
         tied: the names that stand for one and the same tensor, in groups: one of each is enough.
-        base: what stands before the names of the model without its head; a checkpoint of that model alone may lack it.
     """
 
     source: Path
     shapes: Mapping[str, Shape]
     tied: Sequence[Collection[str]] = ()
-    base: str = ""
 
-    def without_base(self) -> Needed:
-        """The same, with the names that the model without its head has."""
-        shapes = {name.removeprefix(self.base): shape for name, shape in self.shapes.items()}
-        return replace(self, shapes=shapes, tied=[[n.removeprefix(self.base) for n in group] for group in self.tied], base="")
+    def without_head(self) -> Needed | None:
+        """The same by the names that the model without its head has: without the first part, where most names share one."""
+        parts = Counter(name.partition(".")[0] for name in self.shapes)
+        first, count = parts.most_common(1)[0] if parts else ("", 0)
+        if 2 * count <= len(self.shapes):
+            return None
+        shapes = {name.removeprefix(f"{first}."): shape for name, shape in self.shapes.items()}
+        return replace(self, shapes=shapes, tied=[[n.removeprefix(f"{first}.") for n in group] for group in self.tied])
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,8 @@ def compared(found: Checkpoint, needed: Needed) -> Compared:
     shapes = {tensor.name: tensor.shape for tensor in found.tensors if not is_optimizer_state(tensor.name)}
     prefix = _prefix(shapes, needed.shapes)
     if prefix is None:
-        if needed.base:
-            return compared(found, needed.without_base())
-        prefix = ""
+        needed = needed.without_head() or needed
+        prefix = _prefix(shapes, needed.shapes) or ""
     under = {name.removeprefix(prefix): shape for name, shape in shapes.items() if name.startswith(prefix)}
     enough = {name for group in needed.tied if any(other in under for other in group) for name in group}
     missing = [(name, shape) for name, shape in needed.shapes.items() if name not in under and name not in enough]

@@ -1,19 +1,14 @@
-"""The names and shapes that a transformers configuration stands for: its own class built without memory, and asked."""
+"""The names and shapes that a transformers configuration stands for, as a checkpoint is compared with them."""
 
 from __future__ import annotations
 
 import json
-import warnings
-from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from shardviz.checks.audits.classes import model_of
 from shardviz.checks.checkpoints.datafiles import read_whole, shown
 from shardviz.checks.checkpoints.expected import Needed
 from shardviz.core.errors import FileError
-
-if TYPE_CHECKING:
-    from torch import nn
 
 __all__ = ["needed_by"]
 
@@ -28,17 +23,14 @@ def needed_by(path: str | Path) -> Needed:
         path: a `config.json`, or the directory that has one.
 
     Raises:
-        FileError: it is no configuration of a model that the installed transformers knows, or transformers is not installed.
+        FileError: it is no configuration of a model that the installed transformers knows.
+        TorchError: transformers is not installed.
     """
     file = Path(path) / "config.json" if Path(path).is_dir() else Path(path)
     _check(file)
-    model = _built(file)
-    groups: dict[int, list[str]] = defaultdict(list)
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        groups[id(parameter)].append(name)
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    base = f"{getattr(model, 'base_model_prefix', '')}.".lstrip(".")
-    return Needed(file, shapes, tuple(tuple(names) for names in groups.values() if len(names) > 1), base)
+    model = model_of(file)
+    tied = tuple((one.name, *one.tied) for one in model.parameters if one.tied)
+    return Needed(file, {**model.shapes, **dict(model.buffers)}, tied)
 
 
 def _check(file: Path) -> None:
@@ -57,34 +49,3 @@ def _check(file: Path) -> None:
             raise FileError(
                 f"{shown(str(file))} says {shown(name)} is {shown(str(value), 20)}; models have at most {_MOST_LAYERS}"
             )
-
-
-def _built(file: Path) -> nn.Module:
-    try:
-        import torch
-        import transformers
-    except ImportError as error:
-        raise FileError(f"to know what {shown(str(file))} needs, transformers is needed: pip install 'shardviz[hf]'") from error
-    log: Any = transformers.logging
-    before = log.get_verbosity()
-    log.set_verbosity_error()
-    try:
-        with warnings.catch_warnings(), torch.device("meta"):
-            warnings.simplefilter("ignore")
-            config = transformers.AutoConfig.from_pretrained(file, trust_remote_code=False, local_files_only=True)
-            return _model(transformers, config)
-    except Exception as error:  # of whatever kind a model's own code raises
-        why = shown(str(error).partition("\n")[0], 300)
-        raise FileError(f"transformers {transformers.__version__} makes no model of {shown(str(file))}: {why}") from error
-    finally:
-        log.set_verbosity(before)
-
-
-def _model(transformers: Any, config: Any) -> nn.Module:
-    for name in config.architectures or ():
-        kind = getattr(transformers, name, None)
-        if isinstance(kind, type):
-            made: nn.Module = kind(config)
-            return made
-    model: nn.Module = transformers.AutoModelForCausalLM.from_config(config)
-    return model

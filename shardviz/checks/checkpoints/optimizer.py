@@ -46,6 +46,8 @@ def misshapen(tensors: Sequence[StoredTensor]) -> Iterator[str]:
     for state in states:
         path = state.name.split(".")[:-1]
         begin = len(path) - path[::-1].index("state") if "state" in path else 0
+        if len(path) == begin + 1 and path[begin].isdecimal():
+            continue  # `Optimizer.state_dict` counts its parameters, and does not name them
         owners = _owners(known, tuple(path[begin:]))
         if owners and all(owner.shape != state.shape for owner in owners):
             parameter = owners[0]
