@@ -95,7 +95,7 @@ def checkpoint_command(
     elif cut is not None:
         _read(found, cut, rank, as_json)
     else:
-        expected = _expected(found, config) if config else None
+        expected = found.expect(config) if config else None
         if target is not None:
             _convert(found, target, _Wanted(strip, with_optimizer, shard_bytes), expected, as_json)
         _show(found, expected, output, as_json)
@@ -115,13 +115,6 @@ def _bytes(text: str) -> int:
     if not found or not float(found[1]):
         raise click.UsageError(f"--shard-size {text!r}: a size is a number and a unit, such as 5GB or 500MB")
     return int(float(found[1]) * 1000 ** " KMGT".index(found[2].upper() or " "))
-
-
-def _expected(found: Checkpoint, config: Path) -> Compared:
-    from shardviz.checks.checkpoints.expected import compared
-    from shardviz.checks.checkpoints.model_class import needed_by
-
-    return compared(found, needed_by(config))
 
 
 def _show(found: Checkpoint, expected: Compared | None, output: Path | None, as_json: bool) -> None:

@@ -58,6 +58,11 @@ def test_a_chunk_that_stores_less_than_promised_is_missing(tmp_path):
     assert "the chunk at 9 promises 0 and stores 1" in found.text
 
 
+def test_a_report_is_true_where_something_was_found(tmp_path, whole):
+    broken = checkpoint(saved.cut(tmp_path / "broken", "w", [(0, 8, 8), (8, 1, 0), (9, 0, 1)]))
+    assert [(bool(found), found.ok) for found in (broken, checkpoint(whole))] == [(True, False), (False, True)]
+
+
 def test_an_empty_chunk_at_the_end_is_normal(tmp_path):
     assert checkpoint(saved.cut(tmp_path, "w", [(0, 4, 4), (4, 5, 5), (9, 0, 0)])).whole
 

@@ -47,6 +47,7 @@ def test_blocks_are_what_a_rank_holds(cuts, by_fsdp2):
 
 
 FEW = {
+    (2,): [("lone-8", (8,), (("SS", 0, 2),), "left")],
     (4,): [("lone-8", (8,), (("SS", 0, 2),), "left"), ("lone-13", (13, 2), (("SS", 0, 3),), "left")],
     (2, 2): [
         ("experts", (4, 8), (("S", 0), ("SS", 1, 2)), "left"),
@@ -65,9 +66,7 @@ def test_lone_strided_and_expert_weights_come_back(four_ranks, tmp_path, sizes):
     assert four_ranks.apply(trips.sweep, str(tmp_path), sizes, FEW[sizes], timeout=60) == [[]] * 4
     found = checkpoint(tmp_path)
     assert found.whole
-    assert [len(tensor.chunks) > 4 for tensor in found] == [
-        len(t.chunks) > len({c.place.file for c in t.chunks}) for t in found
-    ]
+    assert any(len(tensor.chunks) > len({chunk.place.file for chunk in tensor.chunks}) for tensor in found)
 
 
 @pytest.mark.ranks
@@ -79,7 +78,7 @@ def test_one_label_is_saved_as_what_it_is_said_to_be(four_ranks, tmp_path, made_
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("how", ["save", "hugging", "THREAD", "PROCESS"])
+@pytest.mark.parametrize("how", ["save", "hugging", "staged", "THREAD", "PROCESS"])
 def test_packed_weights_of_fsdp2_come_back_whichever_way_they_are_saved(four_ranks, tmp_path, how):
     ends = four_ranks.apply(trips.packed_trip, str(tmp_path / "ck"), how, timeout=90)
     assert [wrong for wrong, _ in ends] == [[]] * 4

@@ -151,6 +151,7 @@ def test_what_was_written_is_verified(checkpoint_verb, whole):
     status, out, _ = checkpoint_verb(whole, "--verify")
     entries = len(saved.TENSORS) + 2
     assert (status, f"content read: {entries} of {entries} entries are what was written" in out) == (0, True)
+    assert json.loads(checkpoint_verb(whole, "--verify", "--json")[1])["read"] == {"right": entries, "unsigned": 0, "wrong": []}
     assert checkpoint(whole).read is None
     assert checkpoint_verb(whole, "--verify", "--at", "0")[0] == 2
 

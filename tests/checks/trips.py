@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
+from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
 from torch.distributed.device_mesh import DeviceMesh
@@ -21,6 +22,9 @@ from shardviz.checks.checkpoints.offsets import corrected_offsets
 from tests import oracle
 
 STALE = -77.0
+
+LATER = StagingOptions(use_pinned_memory=False, use_shared_memory=False, use_async_staging=True, use_non_blocking_copy=False)
+"""A copy of the state that is made in a thread too, so that `async_save` returns before it is there."""
 
 KINDS = {"S": lambda dim: Shard(dim), "SS": lambda dim, factor: _StridedShard(dim, split_factor=factor), "R": Replicate}
 
@@ -124,9 +128,12 @@ def packed_trip(directory, how):
             flat = {f"{kind}.{name}": tensor for kind, part in state.items() for name, tensor in part.items()}
             writer = dcp.HuggingFaceStorageWriter(directory, save_distributed=True, enable_consolidation=True)
             waited = dcp.save(flat, storage_writer=writer)
+        elif how == "staged":
+            waited = dcp.async_save(state, checkpoint_id=directory, async_stager=DefaultStager(LATER))
+            waited.staging_completion.result(60)
         else:
             waited = dcp.async_save(state, checkpoint_id=directory, async_checkpointer_type=AsyncCheckpointerType[how])
-    if how in ("THREAD", "PROCESS"):
+    if how in ("staged", "THREAD", "PROCESS"):
         for parameter in model.parameters():
             parameter.to_local().data.fill_(STALE)  # what happens after async_save returned is not saved
         getattr(waited, "upload_completion", waited).result(60)

@@ -21,6 +21,7 @@ from shardviz.checks.checkpoints.verify import Verified, verified
 from shardviz.core.errors import FileError
 
 if TYPE_CHECKING:
+    from shardviz.checks.checkpoints.expected import Compared
     from shardviz.checks.checkpoints.mend import Rescue
     from shardviz.picture.picture import Picture
 
@@ -141,6 +142,21 @@ class Checkpoint:
 
         return {"text/plain": self.text, "text/html": notebook_html(self)}
 
+    def expect(self, config: str | Path) -> Compared:
+        """What it has of what a model needs: which tensors are missing, extra or of another shape.
+
+        Args:
+            config: a `config.json` of transformers, or the directory that has one.
+
+        Raises:
+            FileError: it is no configuration of a model that the installed transformers knows.
+            TorchError: transformers is not installed.
+        """
+        from shardviz.checks.checkpoints.expected import compared
+        from shardviz.checks.checkpoints.model_class import needed_by
+
+        return compared(self, needed_by(config))
+
     def picture(self, name: str) -> Picture:
         """The map of one tensor: its chunks as boxes over the global shape, with what is missing and what is promised twice."""
         from shardviz.checks.checkpoints.report import tensor_picture
@@ -161,9 +177,11 @@ class Checkpoint:
         return save_page(self, Path(path))
 
     def document(self) -> dict[str, Any]:
-        """The map as plain data: the document of `shardviz checkpoint --json`."""
+        """The map as plain data: the document of `shardviz checkpoint --json`, with findings where there are any."""
         tensors = [_tensor_document(tensor) for tensor in self.tensors]
-        more = {"findings": self.findings} if self.findings else {}
+        more: dict[str, Any] = {"findings": self.findings} if self.findings else {}
+        if self.read is not None:
+            more["read"] = {"right": self.read.right, "unsigned": self.read.unsigned, "wrong": self.read.wrong}
         return {"tensors": tensors, "whole": self.whole, **more}
 
 

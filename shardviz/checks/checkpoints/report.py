@@ -67,7 +67,11 @@ def checkpoint_page(found: Checkpoint) -> str:
     pictured = [*found.broken, *whole][:_MOST_PICTURES]
     first, *_, verdict = found.text.splitlines()
     sections = [
-        Section(prose="\n\n".join([verdict, first.removeprefix(f"{shown(str(found.directory))}: "), *found.problems[:20]])),
+        Section(
+            prose="\n\n".join(
+                [verdict, first.removeprefix(f"{shown(str(found.directory))}: "), *found.problems[:20], *found.findings[:20]]
+            )
+        ),
         Section(
             "Tensors", "To see the broken ones alone, type “not whole”." * (len(found) > MOST_ROWS), table=_tensor_table(found)
         ),
