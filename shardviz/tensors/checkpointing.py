@@ -55,12 +55,23 @@ def replace_checkpointing(describer: Describer) -> Callable[[], None]:
                 state[key] = entry if filled is None else filled
         hooks.distribute.own(state, keys, device, pg)
 
+    def distribute_state_dict(whole: dict[str, Any], state: dict[str, Any], device: torch.device, pg: Any = None) -> None:
+        rest = dict(whole)
+        for name, full in whole.items():
+            shard = state.get(name)
+            if isinstance(shard, DTensor) and torch.is_tensor(full) and full.ndim:
+                held = describer.held(shard, name)
+                if held:
+                    state[name] = _cut(held, shard, rest.pop(name).detach().to(device))
+        hooks.distribute_all.own(rest, state, device, pg)
+
     write = HuggingFaceStorageWriter.write_data
     new: list[tuple[Hook, Any]] = [
         (hooks.write_items, create_write_items),
         (hooks.chunk_list, create_chunk_list),
         (hooks.tensor_shard, get_tensor_shard),
         (hooks.distribute, distribute_tensors),
+        (hooks.distribute_all, distribute_state_dict),
         (Hook(HuggingFaceStorageWriter, "write_data", write), _block_by_block(write)),
         *((hook, _describing(hook.own, describer)) for hook in hooks.executors),
     ]
@@ -78,14 +89,21 @@ def _filled(held: tuple[Block, ...] | None, shard: DTensor, full: torch.Tensor) 
     """A shard with its blocks of a whole tensor in it; None where torch's own answer has to do."""
     if not held:
         return None
-    if not shard.is_meta:
-        local = shard.to_local().detach()
-    else:
-        local = torch.empty(shard.to_local().shape, dtype=full.dtype, device=full.device)
+    if shard.is_meta:
+        return _cut(held, shard, full)
+    local = shard.to_local().detach()
     for block in held:
         local[block.part].copy_(full[block.whole])
-    if not shard.is_meta:
-        return shard
+    return shard
+
+
+def _cut(held: tuple[Block, ...], shard: DTensor, full: torch.Tensor) -> DTensor:
+    """A new DTensor like a shard, of its blocks of a whole tensor."""
+    if full.shape != shard.shape:
+        raise TorchError(f"a tensor of shape {tuple(full.shape)} cannot fill one of shape {tuple(shard.shape)}")
+    local = torch.empty(shard.to_local().shape, dtype=full.dtype, device=full.device)
+    for block in held:
+        local[block.part].copy_(full[block.whole])
     mesh, placements, stride = shard.device_mesh, shard.placements, shard.stride()
     return DTensor.from_local(local, mesh, placements, run_check=False, shape=torch.Size(shard.shape), stride=stride)
 

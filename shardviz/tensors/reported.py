@@ -148,7 +148,8 @@ class CheckpointHooks(NamedTuple):
 
     Attributes:
         write_items, chunk_list, tensor_shard: the DTensor's own methods.
-        distribute: what fills DTensors from whole tensors.
+        distribute: what fills DTensors from whole tensors that were broadcast.
+        distribute_all: what makes DTensors of whole tensors that every rank has.
         executors: the classes that save in a thread, and in a process of its own.
         make_items, make_chunks: torch's functions for any tensor that says itself what it holds.
     """
@@ -157,6 +158,7 @@ class CheckpointHooks(NamedTuple):
     chunk_list: Hook
     tensor_shard: Hook
     distribute: Hook
+    distribute_all: Hook
     executors: tuple[Hook, Hook]
     make_items: Callable[[str, Any], Any]
     make_chunks: Callable[[Any], Any]
@@ -169,13 +171,14 @@ def checkpoint_hooks() -> CheckpointHooks:
         TorchError: torch's functions are not the known ones.
     """
     helpers, saver = "torch.distributed.checkpoint.planner_helpers", "torch.distributed.checkpoint.state_dict_saver"
-    states = "torch.distributed._state_dict_utils"
+    states, asking = "torch.distributed._state_dict_utils", "torch.distributed.checkpoint.state_dict"
     thread, process = (f"_{kind}BasedAsyncCheckpointExecutor" for kind in ("Thread", "Process"))
     return CheckpointHooks(
         _method_hook("__create_write_items__", 3),
         _method_hook("__create_chunk_list__", 1),
         _method_hook("__get_tensor_shard__", 2),
         Hook(importlib.import_module(states), "_distribute_tensors", _taking(3, states, "_distribute_tensors")),
+        Hook(importlib.import_module(asking), "_distribute_state_dict", _taking(3, asking, "_distribute_state_dict")),
         (
             Hook(importlib.import_module(saver), thread, _private(saver, thread)),
             Hook(importlib.import_module(saver), process, _private(saver, process)),

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed import _state_dict_utils
-from torch.distributed.checkpoint import planner_helpers, state_dict_saver
+from torch.distributed.checkpoint import planner_helpers, state_dict, state_dict_saver
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor import _utils as torch_utils
 
@@ -24,6 +24,7 @@ REPLACED = [
     *((DTensor, name) for name in METHODS),
     *((state_dict_saver, name) for name in EXECUTORS),
     (_state_dict_utils, "_distribute_tensors"),
+    (state_dict, "_distribute_state_dict"),
     (dcp.HuggingFaceStorageWriter, "write_data"),
 ]
 OWN = [vars(owner)[name] for owner, name in REPLACED]

@@ -4,6 +4,7 @@ A case is `(name, shape, placements, kind)`: placements as in the oracle; the ki
 and `"left"` for what is read as the definitions say, from left to right where no order is told.
 """
 
+import itertools
 import math
 
 import torch
@@ -176,12 +177,13 @@ def loaded_in_place(directory, coordinate):
     with corrected_offsets():
         dcp.load({"model": model.state_dict()}, checkpoint_id=directory)
     wrong = [f"{name} loaded" for name in differing(model, coordinate)]
-    whole = {name: whole_tensor(shape) for name, (shape, _) in PACKED.items()} if dist.get_rank() == 0 else {}
-    for device in ("cpu", "meta"):
+    for device, broadcast in itertools.product(("cpu", "meta"), (True, False)):
         model = emptied() if device == "cpu" else fully_sharded("meta")
+        full = {name: whole_tensor(shape) for name, (shape, _) in PACKED.items()}
+        options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=broadcast)
         with corrected_offsets():
-            set_model_state_dict(model, dict(whole), options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
-        wrong += [f"{name} broadcast to {device}" for name in differing(model, coordinate)]
+            set_model_state_dict(model, {} if broadcast and dist.get_rank() else full, options=options)
+        wrong += [f"{name} set on {device}, broadcast {broadcast}" for name in differing(model, coordinate)]
     return wrong
 
 

@@ -21,16 +21,15 @@ _undo: Callable[[], None] | None = None
 def corrected_offsets(made_by: str | None = None) -> Iterator[None]:
     """Make `torch.distributed.checkpoint` save and load by what the ranks really hold.
 
-    Use it on every rank around `save`, `async_save`, `load`, `set_model_state_dict` (with `broadcast_from_rank0` too) and
-    `set_optimizer_state_dict`. While it lasts, these take a rank's part of a DTensor as the blocks that it is: by the sharding
-    order where the split factors tell one, and as several where a packed or lone strided weight has several runs. A checkpoint
-    may have many chunks of a tensor in one file, so plain torch reads what was saved. It acts in this process and for all its
-    threads; nothing else in torch is touched. Blocks may be nested and may overlap between threads; torch's functions are back
-    when the last one ends, however it ends. What `async_save` began inside may end outside.
+    Use it on every rank around `save`, `async_save`, `load`, `set_model_state_dict` (of full state dicts too, broadcast or not)
+    and `set_optimizer_state_dict`. While it lasts, these take a rank's part of a DTensor as the blocks that it is: by the
+    sharding order where the split factors tell one, and as several where a packed or lone strided weight has several runs. A
+    checkpoint may have many chunks of a tensor in one file: plain torch reads what was saved. It acts in this process and for
+    all its threads; nothing else in torch is touched. Blocks may be nested and may overlap between threads; torch's functions
+    are back when the last one ends, however it ends. What `async_save` began inside may end outside.
 
-    What it does not change: a full state dict without `broadcast_from_rank0` is refused by torch on uneven shards. A checkpoint
-    that was saved without it and is not whole must not be loaded under it: mend it first. One that was saved with it loads
-    without it into full tensors and wherever torch reports shards rightly. Where torch reports a wrong shape it raises
+    A checkpoint that was saved without it and is not whole must not be loaded under it: mend it first. One that was saved with
+    it loads without it into full tensors and wherever torch reports shards rightly. Where torch reports a wrong shape it raises
     `CheckpointException`, which `except Exception` does not catch; where it reports the right shapes at wrong offsets (every
     packed or lone strided weight, and nested strides: 9 elements on 2, 2 and 2) it loads wrong rows without an error.
 
