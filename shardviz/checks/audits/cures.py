@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from shardviz.checks.audits.lines import Reports, fsdp_cut
 from shardviz.checks.audits.parameter import inner_cuts, is_wrong, on_mesh, resized
-from shardviz.core.order import cutting_order
 from shardviz.core.spec import Spec
 
 __all__ = ["cures_of"]
@@ -26,9 +25,9 @@ def cures_of(spec: Spec, reports: Reports, kinds: frozenset[str]) -> tuple[str, 
     if meshes:
         found.append("or train as many ranks on " + ", ".join(meshes))
     offsets = kinds - {"train-refused", "sharding-refused", "forward-refused", "full-tensor-wrong"}
-    if offsets and all(cutting_order(spec, dim) is not None for dim in range(spec.ndim)):
+    if offsets:
         rest = " (it does not help against the rest)" if offsets != kinds else ""
-        found.append(f"or save and load inside `with shardviz.corrected_offsets():`{rest}")
+        found.append(f"{'or ' if found else ''}save and load inside `with shardviz.corrected_offsets():`{rest}")
     return tuple(found)
 
 
