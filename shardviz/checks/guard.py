@@ -14,8 +14,9 @@ from torch import nn
 from shardviz.checks.audits.cures import cures_of
 from shardviz.checks.audits.parameter import findings_of
 from shardviz.checks.audits.release import installed_release
+from shardviz.checks.checkpoints.offsets import correcting
 from shardviz.checks.guarding.agreement import Agreement, Trouble, agreement
-from shardviz.checks.guarding.claims import Claim, claims_of, tensors_of
+from shardviz.checks.guarding.claims import RELOAD, Claim, claims_of, tensors_of
 from shardviz.checks.guarding.content import UNREAD, checksums, different_copies
 from shardviz.checks.guarding.exchange import everyone_s
 from shardviz.checks.guarding.report import Covered, Found, Guarded
@@ -33,7 +34,8 @@ def guard(model: nn.Module | Mapping[str, Any], *, warn: bool = False) -> Guarde
     Every rank of the process group calls it at the same time, with its parameters, whichever they are (the stages of a
     pipeline have different ones), and not inside a forward or backward pass. Everybody tells everybody the global shape,
     dtype, mesh, placements and local shape of what it has under each name, and a checksum where several ranks hold the same
-    part. Then FSDP2's modules are unsharded one at a time. Nothing is written to.
+    part. Then FSDP2's modules are unsharded one at a time. Nothing is written to. Inside `corrected_offsets`, where the save
+    will be, torch's own report does not matter, and everything else does.
 
     Args:
         model: a model, or a state dict: what is about to be saved, an optimizer's state too (whose forward pass there is
@@ -44,6 +46,7 @@ def guard(model: nn.Module | Mapping[str, Any], *, warn: bool = False) -> Guarde
         What is wrong, and what was looked at: true where something was found.
 
     Raises:
+        SpecError: it is neither a model nor a mapping.
         ShardvizError: on every rank, where a parameter is wrong on any: a checkpoint would be refused or lose elements, or
             rows were shifted by loading.
 
@@ -66,7 +69,8 @@ def _look(what: nn.Module | Mapping[str, Any]) -> Guarded:
     if model is not None:
         reshard(model)
     tensors = tensors_of(what)
-    mine = claims_of(what, tensors)
+    corrected = correcting()
+    mine = claims_of(what, tensors, corrected)
     told: list[tuple[dict[str, Claim], Managed]] = everyone_s((mine, managed(model, mine) if model is not None else {}))
     claims, modules = [one for one, _ in told], [one for _, one in told]
     agreed = agreement(claims)
@@ -90,7 +94,7 @@ def _look(what: nn.Module | Mapping[str, Any]) -> Guarded:
         unsharded = agreeing(modules, claims, set(troubles))
         everywhere = {name for one in modules for names in one.values() for name in names}
         seen = {name for r, prefixes in unsharded.items() for prefix in prefixes for name in modules[r][prefix]}
-        misused = everyone_s(misplaced(model, unsharded.get(rank, ()), modules[rank]) if model is not None else {})
+        misused = everyone_s(misplaced(model, unsharded.get(rank, ()), modules[rank], corrected) if model is not None else {})
         for name in agreed:
             ranks = [r for r, one in enumerate(misused) if name in one]
             if ranks:
@@ -102,13 +106,13 @@ def _look(what: nn.Module | Mapping[str, Any]) -> Guarded:
 
     found = tuple(_found(name, agreed[name], troubles[name]) for name in agreed if name in troubles)
     partly = sum(bool(one.elsewhere) for one in agreed.values())
-    covered = Covered(len(told), len(agreed), partly, len(copied), len(seen), tuple(gaps))
+    covered = Covered(len(told), len(agreed), partly, len(copied), len(seen), corrected, tuple(gaps))
     return Guarded(torch.__version__.partition("+")[0], found, covered)
 
 
 def _found(name: str, agreed: Agreement, troubles: list[Trouble]) -> Found:
-    # What has a cure of its own is no fault of the arithmetic that an audit knows.
-    asked = agreed.spec if not all(trouble.cure for trouble in troubles) else None
+    # What has another cure of its own is no fault of the arithmetic that an audit knows.
+    asked = agreed.spec if any(trouble.cure in ("", RELOAD) for trouble in troubles) else None
     kinds, cures = _audited(asked, asked.made_by) if asked else ((), ())
     words = "; ".join(trouble.words for trouble in troubles)
     follows = f"; what follows: {', '.join(kinds)}" if kinds else ""

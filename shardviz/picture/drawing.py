@@ -48,7 +48,7 @@ def draw(
 
     Raises:
         IndexError: the story has no such step.
-        SpecError: `what` is none of these.
+        SpecError: `what` is none of these, or no live DTensor although `everywhere` is asked for.
 
     Example:
         >>> print(draw("[6] on tp=4: S(0)"))  # ceil(6 / 4) = 2: 2 + 2 + 2 + 0
@@ -58,13 +58,15 @@ def draw(
         rank 2 (2,): 4 5
         rank 3 (3,): nothing
     """
+    if everywhere:
+        what = _live(what, everywhere).layout
     if isinstance(what, Comparison):
         return draw_comparison(what)
     if isinstance(what, Recording):
         totals = Totals.of(what)
         return Picture(recording_scene(what, totals), recording_title(what), what.text, recording_table(what, totals))
     if not isinstance(what, Layout | Trace):
-        what = _live(what, everywhere).layout if everywhere or isinstance(what, Live) else layout(_known(what))
+        what = what.layout if isinstance(what, Live) else layout(_asked(what))
     if isinstance(what, Layout):
         source = Source("predicted", notice=what.seen_text)
         facts = _facts(what.spec, held_buffers(what), source, (), what.reading, what.misfits)
@@ -123,7 +125,7 @@ def draw_held(held: Trace | Live | Any, *, everywhere: bool = False) -> Picture:
         rank 0: 0 1
         rank 1: 2
     """
-    if isinstance(held, Trace):
+    if isinstance(held, Trace) and not everywhere:
         return draw_layout(held.spec, held.held, held.source, held.reported)
     live = _live(held, everywhere)
     parts = live.layout
@@ -163,20 +165,16 @@ def draw_used(trace: Trace) -> Picture:
 
 def _live(what: Any, everywhere: bool) -> Live:
     """A live tensor as facts; what are facts already stays so."""
-    if isinstance(what, Live):
+    if isinstance(what, Live) and not everywhere:
         return what
-    checked = _known(what)
+    Spec.of(what)  # anything but a DTensor is refused, without torch
     from shardviz.tensors.live import live  # a DTensor is there, so torch is
 
-    return live(checked, everywhere)
+    return live(what, everywhere)
 
 
-def _known(what: Any) -> Any:
-    """A spec, its notation, or a DTensor.
-
-    Raises:
-        SpecError: it is none of these.
-    """
+def _asked(what: Any) -> Any:
+    """A spec, its notation, or a DTensor; anything else is refused as no DTensor."""
     if not isinstance(what, Spec | str):
         Spec.of(what)
     return what

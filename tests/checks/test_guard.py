@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 
+import shardviz as sv
 from shardviz.ranks.scenarios import one_weight, stack
 
 pytestmark = pytest.mark.ranks
@@ -83,23 +84,29 @@ def test_every_bad_parameter_of_a_model_is_named(eight_ranks):
 def test_shifted_rows_are_seen_after_loading(eight_ranks):
     found = eight_ranks.apply(loaded_from_meta, 33)
     assert all("rank 6 holds (3,) where (2,) belong: rows were shifted" in one for one in found)
+    assert all("load it again inside `with shardviz.corrected_offsets():`" in one for one in found)
+    assert eight_ranks.apply(loaded_from_meta, 33, corrected=True) == [None] * 8  # as advised
 
 
-def loaded_from_meta(rows):
+def loaded_from_meta(rows, corrected=False):
+    from contextlib import nullcontext
+
     import torch
     import torch.distributed as dist
     from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 
+    from shardviz.checks.checkpoints.offsets import corrected_offsets
     from shardviz.checks.guard import guard
 
     with torch.device("meta"):
         model = one_weight(f"[{rows}] on dp=4, tp=2: _S(0, 2), S(0)")
     state = {"weight": torch.arange(float(rows))} if dist.get_rank() == 0 else {}
-    set_model_state_dict(model, state, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
-    try:
-        guard(model)
-    except Exception as error:
-        return str(error)
+    with corrected_offsets() if corrected else nullcontext():
+        set_model_state_dict(model, state, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
+        try:
+            guard(model)
+        except Exception as error:
+            return str(error)
 
 
 def test_the_unshard_probe_sees_rows_in_other_places(eight_ranks):
@@ -284,6 +291,13 @@ def test_what_is_right_stays_silent(reports, name):
     assert list(reports[name]) == []
 
 
+def test_what_has_no_tensors_by_name_is_refused():
+    from shardviz.checks.guard import guard
+
+    with pytest.raises(sv.ShardvizError, match=r"a model or a state dict was expected.*; got int"):
+        guard(7)
+
+
 def test_an_all_clear_says_what_it_covers(reports):
     _, compared, contents = reports["equal groups"].text.splitlines()
     assert compared.startswith("  2 parameters on 4 ranks: global shape, dtype, mesh, placements and local shape, compared")
@@ -404,6 +418,7 @@ def following_the_advice(directory):
         advice, saved = "; ".join(found.cures), set()
         if "corrected_offsets" in advice:
             with corrected_offsets():
+                assert guard(model).ok
                 save({"weight": model.weight}, checkpoint_id=f"{directory}/{number}")
                 whole, before = model.weight.full_tensor(), model.weight.to_local().clone()
                 model.weight.data.zero_()

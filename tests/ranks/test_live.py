@@ -76,6 +76,12 @@ def test_ranks_that_believe_in_different_shapes_are_drawn_as_they_hold_together(
     assert drawn[3]["apart"]["alone"][1].startswith("[8, 3] on dp=4: S(0)")
 
 
+@pytest.mark.parametrize("draw", [sv.draw, sv.draw_held])
+def test_only_a_live_tensor_has_ranks_to_ask(draw):
+    with pytest.raises(sv.ShardvizError, match=r"a DTensor was expected, .*; got Trace"):
+        draw(sv.unshuffle(NINE), everywhere=True)
+
+
 def test_what_is_right_has_no_red(drawn):
     for seen in drawn:
         assert all(seen["right"][way][2] == "" for way in ("alone", "everywhere", "held", "reported"))

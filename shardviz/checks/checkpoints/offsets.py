@@ -8,13 +8,18 @@ from contextlib import contextmanager
 
 from shardviz.core.errors import SpecError
 
-__all__ = ["corrected_offsets"]
+__all__ = ["corrected_offsets", "correcting"]
 
 _MAKERS = (None, "fsdp2", "distribute_tensor")
 
 _lock = threading.Lock()
 _inside = 0
 _undo: Callable[[], None] | None = None
+
+
+def correcting() -> bool:
+    """Whether this is inside a `corrected_offsets` block, of whichever thread."""
+    return _inside > 0
 
 
 @contextmanager

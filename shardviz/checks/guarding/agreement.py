@@ -69,15 +69,17 @@ def agreement(everyone: Sequence[Mapping[str, Claim]]) -> dict[str, Agreement]:
         everyone: every rank's claims by name, in rank order.
     """
     numbers: dict[Claim, int] = {}
-    numbered = []
+    by_rank: dict[int, dict[str, int]] = {}  # ranks that say the same in all give one object
     for one in everyone:
-        seen: dict[int, int] = {}  # of claims by identity: a rank gives the same object for all names that it says the same of
-        for claim in one.values():
-            if id(claim) not in seen:
-                seen[id(claim)] = numbers.setdefault(claim, len(numbers))
-        numbered.append({name: seen[id(claim)] for name, claim in one.items()})
+        if id(one) not in by_rank:
+            seen: dict[int, int] = {}  # and so do names of which a rank says the same
+            for claim in one.values():
+                if id(claim) not in seen:
+                    seen[id(claim)] = numbers.setdefault(claim, len(numbers))
+            by_rank[id(one)] = {name: seen[id(claim)] for name, claim in one.items()}
+    numbered = [by_rank[id(one)] for one in everyone]
     claims = list(numbers)
-    names = dict.fromkeys(name for one in numbered for name in one)
+    names = dict.fromkeys(name for one in by_rank.values() for name in one)
     known: dict[tuple[int | None, ...], Agreement] = {}
     found = {}
     for name in names:
@@ -90,9 +92,7 @@ def agreement(everyone: Sequence[Mapping[str, Claim]]) -> dict[str, Agreement]:
 
 def _of_one(claims: Mapping[int, Claim], world: int) -> Agreement:
     first = claims[min(claims)]
-    groups: dict[Mesh | None, dict[int, Claim]] = {}
-    for rank, claim in claims.items():
-        groups.setdefault(claim.spec.mesh if claim.spec else None, {})[rank] = claim
+    groups = _groups(claims)
     troubles = [
         Trouble(f"{ranks_text(ranks)} cannot be compared: {why}", tuple(ranks))
         for why, ranks in _by(claims, lambda claim: claim.unread).items()
@@ -112,6 +112,17 @@ def _of_one(claims: Mapping[int, Claim], world: int) -> Agreement:
     spec = first.spec if len(groups) == 1 and not troubles else None
     elsewhere = tuple(rank for rank in range(world) if rank not in claims)
     return Agreement(first.text, spec, (*troubles, *_own(claims)), copies, elsewhere)
+
+
+def _groups(claims: Mapping[int, Claim]) -> dict[Mesh | None, dict[int, Claim]]:
+    """The claims by the mesh that they are about; many ranks give one object."""
+    groups: dict[Mesh | None, dict[int, Claim]] = {}
+    known: dict[int, dict[int, Claim]] = {}
+    for rank, claim in claims.items():
+        if id(claim) not in known:
+            known[id(claim)] = groups.setdefault(claim.spec.mesh if claim.spec else None, {})
+        known[id(claim)][rank] = claim
+    return groups
 
 
 def _own(claims: Mapping[int, Claim]) -> Iterator[Trouble]:
@@ -179,14 +190,17 @@ def _between(groups: Mapping[Mesh | None, Mapping[int, Claim]]) -> Iterator[Trou
 def _parts(group: Mapping[int, Claim]) -> dict[int, tuple[Runs, ...]]:
     """The elements of every rank, where there are any that are not an addend."""
     found: dict[int, tuple[Runs, ...]] = {}
-    pieces: dict[Spec, Layout] = {}
+    layouts: dict[Spec, Layout] = {}
+    pieces: dict[int, Layout] = {}  # by the claim: many ranks give one object
     for rank, claim in group.items():
         if claim.spec is None:
             found[rank] = tuple(((0, size),) for size in claim.shape)
         elif 0 not in claim.held and not claim.spec.pending_dims:
-            if claim.spec not in pieces:
-                pieces[claim.spec] = layout(claim.spec)
-            found[rank] = pieces[claim.spec][rank].runs
+            if id(claim) not in pieces:
+                if claim.spec not in layouts:
+                    layouts[claim.spec] = layout(claim.spec)
+                pieces[id(claim)] = layouts[claim.spec]
+            found[rank] = pieces[id(claim)][rank].runs
     return found
 
 
@@ -200,8 +214,11 @@ def _strides(shape: Sequence[int]) -> list[int]:
 def _by(claims: Mapping[int, Claim], key: Callable[[Claim], Value]) -> dict[Value, list[int]]:
     """The ranks, by what their claims have in common."""
     found: dict[Value, list[int]] = {}
-    for rank, claim in sorted(claims.items()):
-        found.setdefault(key(claim), []).append(rank)
+    known: dict[int, list[int]] = {}  # many ranks give one object
+    for rank, claim in sorted(claims.items(), key=lambda pair: pair[0]):
+        if id(claim) not in known:
+            known[id(claim)] = found.setdefault(key(claim), [])
+        known[id(claim)].append(rank)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +13,16 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 from shardviz.checks.guarding.flattened import gathered_wrongly
+from shardviz.core.errors import SpecError
 from shardviz.core.layout import applied_reading, local_shape_and_offset, runs_at
 from shardviz.core.live import explained
 from shardviz.core.spec import Spec
 from shardviz.tensors.reported import flattened_dims, report
 
-__all__ = ["Claim", "alike", "claims_of", "size_text", "tensors_of"]
+RELOAD = "load it again inside `with shardviz.corrected_offsets():`, and do not save what is in memory now"
+"""What to do about rows that were shifted. An audit foretells them, so its cures hold for the next time."""
+
+__all__ = ["RELOAD", "Claim", "alike", "claims_of", "size_text", "tensors_of"]
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,15 @@ class Claim:
 
 
 def tensors_of(what: nn.Module | Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The parameters of a module, or the tensors of a (nested) state dict, by name."""
+    """The parameters of a module, or the tensors of a (nested) state dict, by name.
+
+    Raises:
+        SpecError: it is neither.
+    """
     if isinstance(what, nn.Module):
         return dict(what.named_parameters())
+    if not isinstance(what, Mapping):
+        raise SpecError(f"a model or a state dict was expected, to look at its tensors by name; got {type(what).__name__}")
     return dict(_flat(what, ""))
 
 
@@ -65,8 +74,16 @@ def _flat(state: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, torch.Te
             yield from _flat(value, f"{prefix}{key}.")
 
 
-def claims_of(what: nn.Module | Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> dict[str, Claim]:
-    """This rank's claims. What it is no part of is left out, and whatever goes wrong is said in the claim, never raised."""
+def claims_of(
+    what: nn.Module | Mapping[str, Any], tensors: Mapping[str, torch.Tensor], corrected: bool = False
+) -> dict[str, Claim]:
+    """This rank's claims. What it is no part of is left out, and whatever goes wrong is said in the claim, never raised.
+
+    Args:
+        what: the model, or the state dict.
+        tensors: its tensors by name.
+        corrected: whether torch's checkpoints are told what the ranks hold, whatever it reports.
+    """
     fsdp2 = isinstance(what, nn.Module) and any(isinstance(module, FSDPModule) for module in what.modules())
     known: dict[object, Claim | None] = {}  # tensors alike are looked at once
     found = {}
@@ -74,10 +91,10 @@ def claims_of(what: nn.Module | Mapping[str, Any], tensors: Mapping[str, torch.T
         try:
             key = alike(tensor)
             if key not in known:
-                known[key] = _claim(tensor, fsdp2)
+                known[key] = _claim(tensor, fsdp2, corrected)
             claim = known[key]
         except Exception as error:  # the others wait for this rank: it must come to the exchange
-            claim = Claim(tuple(tensor.shape), _dtype(tensor), (), unread=f"{type(error).__name__}: {error}")
+            claim = Claim((), _dtype(tensor), (), unread=f"{type(error).__name__}: {error}")
         if claim is not None:
             found[name] = claim
     return found
@@ -91,7 +108,7 @@ def alike(tensor: torch.Tensor) -> object:
     return tensor.dtype, tensor.shape, id(tensor.device_mesh), tensor.placements, order, tensor.to_local().shape
 
 
-def _claim(tensor: torch.Tensor, fsdp2: bool) -> Claim | None:
+def _claim(tensor: torch.Tensor, fsdp2: bool, corrected: bool) -> Claim | None:
     shape = tuple(tensor.shape)
     if not isinstance(tensor, DTensor):
         return Claim(shape, _dtype(tensor), shape)
@@ -100,14 +117,14 @@ def _claim(tensor: torch.Tensor, fsdp2: bool) -> Claim | None:
         return None
     # A state dict does not tell who made it.
     spec = spec.with_made_by("fsdp2") if fsdp2 else explained(spec, spec.mesh.coordinate(dist.get_rank()), held)
-    return Claim(shape, _dtype(tensor), held, spec, *_trouble(spec, tensor, held))
+    return Claim(shape, _dtype(tensor), held, spec, *_trouble(spec, tensor, held, corrected))
 
 
 def _dtype(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _trouble(spec: Spec, tensor: DTensor, held: tuple[int, ...]) -> tuple[str, str]:
+def _trouble(spec: Spec, tensor: DTensor, held: tuple[int, ...], corrected: bool) -> tuple[str, str]:
     """The shard against torch's report, and against what the placements mean: what is wrong, and a cure of its own."""
     rank = dist.get_rank()
     said = report(spec, tensor.device_mesh, rank)
@@ -115,13 +132,13 @@ def _trouble(spec: Spec, tensor: DTensor, held: tuple[int, ...]) -> tuple[str, s
     if held != right:
         words = f"holds {size_text(held)} where {size_text(right)} belong: "
         if held == said.shape:
-            return words + "rows were shifted, by loading for instance", ""
+            return words + "rows were shifted, by loading for instance", RELOAD
         return words + "no such cut has shards of these sizes", "cut it as the placements say, or say what is held"
-    if said.error or said.shape != held:
+    if not corrected and (said.error or said.shape != held):
         return f"holds {size_text(held)} and is reported {said.error or size_text(said.shape)}", ""
-    if math.prod(held) and said.offset != offset:
+    if not corrected and 0 not in held and said.offset != offset:
         return f"holds what begins at {offset} and is reported to begin at {said.offset}", ""
-    if _scattered(spec):
+    if not corrected and _scattered(spec):
         return f"holds rows of several places and is reported to hold {size_text(said.shape)} from {said.offset} on", ""
     if spec.pending_dims:
         over = ", ".join(spec.mesh.names[mesh_dim] for mesh_dim in spec.pending_dims)

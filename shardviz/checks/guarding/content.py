@@ -29,9 +29,12 @@ UNREAD = b""
 
 def checksums(tensors: Mapping[str, torch.Tensor], agreed: Mapping[str, Agreement], rank: int) -> dict[str, bytes]:
     """The checksum of every part that other ranks have as well; `UNREAD` where there is nothing to read (the meta device)."""
+    known: dict[int, bool] = {}  # names about which the ranks say the same have one agreement
     found = {}
     for name, one in agreed.items():
-        if any(rank in copies.ranks for copies in one.copies):
+        if id(one) not in known:
+            known[id(one)] = any(rank in copies.ranks for copies in one.copies)
+        if known[id(one)]:
             try:
                 found[name] = _sum(_flat(tensors[name]))
             except Exception:  # the others wait for this rank: what cannot be read is told as a gap

@@ -46,6 +46,7 @@ class Covered:
         partly: of these, how many are on some ranks alone and need not be on the others (stages of a pipeline).
         copied: of how many, parts that several ranks hold were compared by their contents.
         used: of how many, the forward pass was seen.
+        corrected: whether torch's checkpoints were told what the ranks hold, so that its own report did not matter.
         gaps: what was not looked at, and why.
     """
 
@@ -54,6 +55,7 @@ class Covered:
     partly: int = 0
     copied: int = 0
     used: int = 0
+    corrected: bool = False
     gaps: tuple[str, ...] = ()
 
     @property
@@ -62,7 +64,8 @@ class Covered:
         what = f"{self.names:,} parameter{'s' * (self.names != 1)} on {self.ranks:,} rank{'s' * (self.ranks != 1)}"
         if not self.names:
             return f"{what}: there was nothing to compare"
-        lines = [f"{what}: global shape, dtype, mesh, placements and local shape, compared between ranks and with torch"]
+        other = "what corrected_offsets tells" if self.corrected else "torch"
+        lines = [f"{what}: global shape, dtype, mesh, placements and local shape, compared between ranks and with {other}"]
         if self.partly:
             lines.append(f"{self.partly:,} of them on some ranks only, and on all of their mesh where they have one")
         if self.copied:
@@ -143,6 +146,7 @@ class Guarded:
             "parameters": self.covered.names,
             "on_some_ranks_only": self.covered.partly,
             "contents_compared": self.covered.copied,
+            "inside_corrected_offsets": self.covered.corrected,
             "forward_pass_seen": self.covered.used,
             "not_looked_at": list(self.covered.gaps),
             "findings": [

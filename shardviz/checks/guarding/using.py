@@ -61,11 +61,11 @@ def _mesh_ranks(claim: Claim) -> tuple[int, ...]:
     return claim.spec.mesh.ranks if claim.spec else ()
 
 
-def misplaced(model: nn.Module, prefixes: Sequence[str], modules: Managed) -> dict[str, str]:
+def misplaced(model: nn.Module, prefixes: Sequence[str], modules: Managed, corrected: bool = False) -> dict[str, str]:
     """Unshard modules, one after the other, and say of which parameters this rank's forward pass uses something else.
 
     The values at the place that torch reports of a shard must be those of the shard. Nothing is written to, and the modules
-    are resharded; the ranks of each module's mesh call it at the same time.
+    are resharded; the ranks of each module's mesh call it at the same time. `corrected`: it is not torch that tells the place.
     """
     found: dict[str, str] = {}
     known: dict[object, _Place | str] = {}
@@ -80,7 +80,7 @@ def misplaced(model: nn.Module, prefixes: Sequence[str], modules: Managed) -> di
                 try:
                     key = (alike(shard), alike(used))
                     if key not in known:
-                        known[key] = _place(shard, used)
+                        known[key] = _place(shard, used, corrected)
                     words = _misplaced(shard, used, known[key])
                 except Exception as error:  # the others wait for this rank: it must come to the exchange
                     words = f"cannot be looked for in the forward pass: {type(error).__name__}: {error}"
@@ -97,10 +97,15 @@ class _Place(NamedTuple):
     begin: tuple[int, ...] | None
 
 
-def _place(shard: DTensor, used: torch.Tensor) -> _Place | str:
+def _place(shard: DTensor, used: torch.Tensor, corrected: bool) -> _Place | str:
     """Where to look for a shard in an unsharded parameter; or what is wrong with that one's shape."""
     spec, rank = Spec.of(shard), dist.get_rank()
     said = report(spec, shard.device_mesh, rank)
+    if corrected:
+        own = layout(spec)[rank]
+        if any(len(runs) > 1 for runs in own.runs):
+            return _Place(said, None)
+        said = Report(rank, own.shape, own.offset)
     if isinstance(used, DTensor):
         inner = layout(Spec.of(used))[rank]
         return _Place(said, inner.offset if all(len(runs) < 2 for runs in inner.runs) else None)
