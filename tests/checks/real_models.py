@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import traceback
+import zlib
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,10 +25,10 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import get_model_state_dict
 from torch.distributed.tensor import DTensor
 
-LONELY = 10.0
+LONELY = 20.0
 """Seconds that the ranks which have come through a step wait for the others."""
 
-WHOLE_STEP = 20.0
+WHOLE_STEP = 40.0
 """Seconds that any step may take, on a busy machine too."""
 
 SMALL = {
@@ -95,6 +96,11 @@ class Rank:
         self.model = class_of(self.config).from_pretrained(
             None, config=self.config, state_dict={}, distributed_config=self.parallelism(), attn_implementation="eager"
         )
+        for name, parameter in self.model.named_parameters():  # copies are equal
+            place = parameter.device_mesh.get_coordinate() if isinstance(parameter, DTensor) else 0
+            own = torch.Generator().manual_seed(zlib.crc32(f"{name} {place}".encode()))
+            local = (parameter.to_local() if isinstance(parameter, DTensor) else parameter).detach()
+            local.copy_(0.2 * torch.randn(local.shape, generator=own))
         return ""
 
     def facts(self):
@@ -109,9 +115,22 @@ class Rank:
                 found.append([name, [*parameter.shape], [], [], []])
         if dist.get_rank() == 0:
             tp, ep, _ = self.model._resolve_parallel_plans(self.parallelism())
-            said = {"facts": found, "styles": {**tp, **ep}, "config": json.loads(self.config.to_json_string(use_diff=False))}
+            said = {"facts": found, "styles": {**tp, **ep}, "apart": self.apart()}
+            said["config"] = json.loads(self.config.to_json_string(use_diff=False))
             Path(self.directory, "facts.json").write_text(json.dumps(said))
         return ""
+
+    def apart(self):
+        """The weights that are put together of single experts when they are loaded."""
+        from transformers.conversion_mapping import get_model_conversion_mapping
+
+        merged = [
+            target
+            for one in get_model_conversion_mapping(self.model)
+            for target in one.target_patterns
+            if any(".experts.*" in source for source in one.source_patterns)
+        ]
+        return [name for name, _ in self.model.named_parameters() if any(name.endswith(target) for target in merged)]
 
     def forward(self):
         self.model.train()
@@ -262,13 +281,14 @@ def fork_ranks(size, make, steps, directory):
         if pid:
             del pids[pid]
         elif time.monotonic() > give_up or Path(journal, "stuck").exists():
-            for pid in pids:
-                os.kill(pid, 9)
-                os.waitpid(pid, 0)
             break
         else:
             time.sleep(0.02)
-    found = read(journal, size)
+    found = read(journal, size)  # before the end of some wakes others
+    for pid in pids:
+        os.kill(pid, 9)
+    for pid in pids:
+        os.waitpid(pid, 0)
     for one in found:
         for step, outcome in one.items():
             if outcome == "began":
@@ -310,7 +330,7 @@ def run_case(case, weights_of, directory):
         if not left:
             break
     facts = Path(place, "facts.json")
-    known = json.loads(facts.read_text()) if facts.exists() else {"facts": [], "styles": {}, "config": {}}
+    known = json.loads(facts.read_text()) if facts.exists() else {"facts": [], "styles": {}, "apart": [], "config": {}}
     shutil.rmtree(place)
     return {"case": case, "steps": found, **known}
 

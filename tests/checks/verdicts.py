@@ -20,18 +20,22 @@ FAILS = {
 """Per step of the real run, the kinds of findings that say it fails."""
 
 
-def specs_of(facts):
-    """The sharded parameters, as transformers itself made them on the ranks."""
-    for name, shape, names, sizes, placements in facts:
+def specs_of(found):
+    """The sharded parameters, as transformers itself made them on the ranks; copied over what their own mesh lacks."""
+    sizes = found["case"]["mesh"]
+    sizes = {**sizes, "efsdp": sizes["fsdp"] * sizes["tp"] // sizes.get("ep", 1)}
+    for name, shape, names, _, placements in found["facts"]:
         if names:
-            mesh = Mesh(dict(zip(names, sizes, strict=True)))
+            everywhere = ("efsdp", "ep") if {"efsdp", "ep"} & {*names} else ("fsdp", "tp")
+            cut = dict(zip(names, placements, strict=True))
             made_by = "fsdp2" if any("fsdp" in one for one in names) else None
-            yield name, Spec(shape, mesh, ", ".join(placements), made_by)
+            mesh = Mesh({one: sizes[one] for one in everywhere})
+            yield name, Spec(shape, mesh, ", ".join(cut.get(one, "R") for one in everywhere), made_by)
 
 
 def audited(found):
-    named = list(specs_of(found["facts"]))
-    known = Known.of(found["config"], found["styles"])
+    named = list(specs_of(found))
+    known = Known.of(found["config"], found["styles"], found["apart"], itemsize=4)
     return examine(named, installed_release(), extra=stops(named, known))
 
 

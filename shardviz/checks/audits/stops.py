@@ -25,7 +25,10 @@ HEADS = {
 """Layers whose columns are heads, and what counts them in a configuration of transformers."""
 
 SHOWN = 4
-"""The most parameters of rows per rank that a sentence lists."""
+"""The most numbers of rows per rank that a sentence lists."""
+
+GROUPED = 16
+"""Bytes of which a row of a grouped matrix product must be a multiple (torch's grouped_mm)."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +38,22 @@ class Known:
     Attributes:
         styles: of parallelism, by parameter ("colwise", "embedding_rowwise", …), as its plan has them.
         heads: how many there are, by the last part of a layer's name ("q_proj").
-        pretrained: whether the weights come through `from_pretrained`, whose loader reads placements from left to right.
+        apart: the expert weights whose checkpoints hold every expert by itself.
+        itemsize: bytes of an element of the weights; 0 where it is not known.
     """
 
     styles: Mapping[str, str] = field(default_factory=dict)
     heads: Mapping[str, int] = field(default_factory=dict)
-    pretrained: bool = True
+    apart: frozenset[str] = frozenset()
+    itemsize: int = 0
 
     @classmethod
-    def of(cls, config: Any, styles: Mapping[str, str]) -> Known:
-        """From a configuration of transformers, or the plain data of its `config.json`."""
-        given = config if isinstance(config, Mapping) else vars(config)
-        queries = given.get("num_attention_heads")
-        counts = {"num_attention_heads": queries, "num_key_value_heads": given.get("num_key_value_heads") or queries}
-        return cls(styles, {layer: count for layer, what in HEADS.items() if (count := counts[what])})
+    def of(cls, config: Mapping[str, Any], styles: Mapping[str, str], apart: Iterable[str] = (), itemsize: int = 0) -> Known:
+        """From what a configuration of transformers says (`num_attention_heads`, `num_key_value_heads`)."""
+        queries = config.get("num_attention_heads")
+        counts = {"num_attention_heads": queries, "num_key_value_heads": config.get("num_key_value_heads") or queries}
+        heads = {layer: count for layer, what in HEADS.items() if (count := counts[what])}
+        return cls(styles, heads, frozenset(apart), itemsize)
 
 
 def stops(named: Iterable[tuple[str, Spec]], known: Known) -> Iterator[tuple[str, Finding]]:
@@ -58,9 +63,9 @@ def stops(named: Iterable[tuple[str, Spec]], known: Known) -> Iterator[tuple[str
             continue
         yield from ((name, found) for found in _heads(name, spec, known))
         yield from ((name, found) for found in _embedding(name, spec, known))
+        yield from ((name, found) for found in _grouped(name, spec, known))
         yield from ((name, found) for found in _experts(name, spec))
-        if known.pretrained:
-            yield from ((name, found) for found in _pretrained(name, spec))
+        yield from ((name, found) for found in _pretrained(name, spec, known))
 
 
 def _model_cuts(spec: Spec, dim: int) -> list[int]:
@@ -115,6 +120,25 @@ def _embedding(name: str, spec: Spec, known: Known) -> Iterator[Finding]:
         yield Finding("forward-refused", "error", 0, (), empty, text)
 
 
+def _grouped(name: str, spec: Spec, known: Known) -> Iterator[Finding]:
+    """The experts' grouped matrix products take rows of whole 16 bytes, and tensor parallelism cuts their width."""
+    if not known.itemsize or spec.ndim != 3 or known.styles.get(name) != "rowwise" or len(_model_cuts(spec, 2)) != 1:
+        return
+    (cut,) = _model_cuts(spec, 2)
+    tp, width = spec.mesh.sizes[cut], spec.shape[2]
+    shares = [stop - start for start, stop in (chunk_bounds(width, tp, place) for place in range(tp))]
+    bad = {place for place, share in enumerate(shares) if share * known.itemsize % GROUPED}
+    if bad:
+        each = zip(spec.mesh.coordinates, spec.mesh.ranks, strict=True)
+        ranks = tuple(sorted(rank for coordinate, rank in each if coordinate[cut] in bad))
+        share, unit = shares[min(bad)], GROUPED // known.itemsize
+        text = (
+            f"the forward pass is refused (strides should be multiple of {GROUPED} bytes): {spec.mesh.names[cut]}={tp} leaves "
+            f"each expert {share} of its {width} columns on rank {ranks[0]}, and grouped products want multiples of {unit}"
+        )
+        yield Finding("forward-refused", "error", spec.numel, ((0, width),), ranks, text)
+
+
 def _experts(name: str, spec: Spec) -> Iterator[Finding]:
     """How experts are spread: rows per rank, where they differ."""
     if ".experts." not in name or spec.ndim < 2 or not spec.cuts(0):
@@ -136,37 +160,34 @@ def _line(spec: Spec, dim: int) -> Line:
     return Line(asked, held, label, {})
 
 
-def _pretrained(name: str, spec: Spec) -> Iterator[Finding]:
+def _pretrained(name: str, spec: Spec, known: Known) -> Iterator[Finding]:
     """transformers' loader reads the placements from left to right, and wants a part of every strided cut."""
     strided = any(isinstance(placement, StridedShard) for placement in spec.placements)
-    by_expert = ".experts." in name and spec.ndim > 2
     for dim in range(spec.ndim):
         if not spec.cuts(dim):
             continue
         found = _line(spec, dim)
-        nothing = [place for place, runs in found.label.items() if not runs]
-        other = [place for place, runs in found.label.items() if length(runs) != length(found.held[place])]
-        ranks = _ranks(spec, dim, {*nothing, *other} if strided else set(other))
-        if strided and nothing:
-            what = "it raises a bare IndexError"
-            if by_expert and dim == 0:
-                what = "it holds no expert, and its conversion of single experts fails"
-            text = f"transformers' from_pretrained is refused: rank {ranks[0]} gets nothing of a strided cut, and {what}"
-            yield Finding("pretrained-refused", "error", 0, (), ranks, text)
-            return
-        if by_expert and dim == 0 and nothing:
-            ranks = _ranks(spec, dim, set(nothing))
-            text = f"transformers' from_pretrained is refused: rank {ranks[0]} holds no expert, and the conversion fails there"
-            yield Finding("pretrained-refused", "error", 0, (), ranks, text)
-            return
-        if other:
-            place = other[0]
-            text = (
-                "transformers' from_pretrained is refused: its loader reads the placements from left to right, and brings "
-                f"rank {min(_ranks(spec, dim, {place}))} {length(found.label[place])} {_word(dim)} where it holds "
-                f"{length(found.held[place])}"
-            )
-            rows = merged((*found.rows(other), *(run for one in other for run in found.label[one])))
+        nothing = {place for place, runs in found.label.items() if not runs}
+        other = {place for place, runs in found.label.items() if length(runs) != length(found.held[place])}
+        refused = ""
+        if dim == 0 and name in known.apart:
+            places = nothing
+            refused = "{first} holds no expert, and putting its experts together fails there"
+        elif strided and nothing:
+            places = nothing | other
+            refused = "{first} gets nothing of a cut beside a strided one, and its loader raises a bare IndexError"
+        else:
+            places = other
+            if other:
+                first = min(other, key=lambda place: min(_ranks(spec, dim, {place})))
+                refused = (
+                    f"its loader reads the placements from left to right, and brings {{first}} {length(found.label[first])} "
+                    f"{_word(dim)} where it holds {length(found.held[first])}"
+                )
+        if places:
+            ranks = _ranks(spec, dim, places)
+            text = "transformers' from_pretrained is refused: " + refused.format(first=f"rank {ranks[0]}")
+            rows = merged(run for place in other for run in (*found.held[place], *found.label[place]))
             yield Finding("pretrained-refused", "error", 0, rows, ranks, text)
             return
 
