@@ -97,7 +97,10 @@ class Rank:
             None, config=self.config, state_dict={}, distributed_config=self.parallelism(), attn_implementation="eager"
         )
         for name, parameter in self.model.named_parameters():  # copies are equal
-            place = parameter.device_mesh.get_coordinate() if isinstance(parameter, DTensor) else 0
+            place = []
+            if isinstance(parameter, DTensor):
+                along = zip(parameter.device_mesh.get_coordinate(), parameter.placements, strict=True)
+                place = [index for index, placement in along if not placement.is_replicate()]
             own = torch.Generator().manual_seed(zlib.crc32(f"{name} {place}".encode()))
             local = (parameter.to_local() if isinstance(parameter, DTensor) else parameter).detach()
             local.copy_(0.2 * torch.randn(local.shape, generator=own))

@@ -6,11 +6,15 @@ import math
 from collections.abc import Iterator
 
 from shardviz.checks.audits.checkpoint import rows_text
+from shardviz.checks.audits.empty_table import refusing
 from shardviz.checks.audits.kinds import Fault, Place, fault
 from shardviz.checks.audits.lines import Line, columns
 from shardviz.core.runs import length
 
 __all__ = ["refused_cut", "shape_faults"]
+
+REDUCTIONS = ("max()", "min()", "amax()", "argmax()", "infinity norm", "clip_grad_norm_, infinity norm")
+"""Of the operations that were tried on an empty rank, those that people call on a parameter or its gradient."""
 
 UNEVEN = 1.25
 """From this ratio of the largest shard to the mean on, a cut is called out of balance."""
@@ -44,7 +48,7 @@ def shape_faults(found: Line, fsdp2: bool) -> Iterator[Fault]:
         yield from _untrainable(found)
     empty = tuple(place for place in found.held if not found.held[place])
     if empty and asked.size:
-        text = "rank {0} holds nothing: max, min and the infinity norm (clip_grad_norm_ too) raise there; the other ranks wait"
+        text = f"rank {{0}} holds nothing: {refusing(REDUCTIONS)} raise there in the forward pass; the other ranks wait"
         yield fault("hangs-on-empty-rank", (), empty, text, (empty[0],))
         text = f"{len(empty)} of {len(found.held)} places hold nothing, rank {{0}} first"
         yield fault("empty-ranks", (), empty, text, empty[:1])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
 
+from shardviz.checks.audits.empty_table import refusing
 from shardviz.checks.audits.kinds import Finding
 from shardviz.checks.audits.lines import Line, fsdp_cut, merged, question, tables
 from shardviz.core.placements import StridedShard
@@ -149,7 +150,7 @@ def _experts(name: str, spec: Spec) -> Iterator[Finding]:
         return
     empty = sizes.count(0)
     spread = ", ".join(f"{sizes.count(size)} with {size}" for size in sorted(set(sizes), reverse=True)[:SHOWN])
-    also = "; those with none hold up what needs a value of every rank (max, argmax, the infinity norm)" if empty else ""
+    also = f"; on those with none {refusing(('argmax()', 'infinity norm'))} raise, and the other ranks wait" if empty else ""
     text = f"{spec.shape[0]} experts over {len(sizes)} places: {spread}{also}"
     yield Finding("imbalance", "note", 0, (), (), text)
 
@@ -182,7 +183,8 @@ def _pretrained(name: str, spec: Spec, known: Known) -> Iterator[Finding]:
                 first = min(other, key=lambda place: min(_ranks(spec, dim, {place})))
                 refused = (
                     f"its loader reads the placements from left to right, and brings {{first}} {length(found.label[first])} "
-                    f"{_word(dim)} where it holds {length(found.held[first])}"
+                    f"{_word(dim)} where it holds {length(found.held[first])} (it may wait before it says so: the loader first "
+                    "initialises that weight anew, together with the others, and they are through)"
                 )
         if places:
             ranks = _ranks(spec, dim, places)
