@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from shardviz.core.runs import joined, runs_text
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer
+from shardviz.picture.drawn import Table
 from shardviz.picture.facts import drawn_dims, owners
-from shardviz.picture.picture import Picture, Table
+from shardviz.picture.picture import Picture
 from shardviz.picture.scene import Box, Mark, Scene, Text, moved, scene
 from shardviz.picture.scene_grid import Placed, Scale, View, axes_of, nothing, paint, place
 from shardviz.picture.scene_mesh import mesh_panel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardviz.core.compare import Comparison, held_text
 from shardviz.core.errors import SpecError
@@ -15,8 +15,9 @@ from shardviz.core.recording import Recording
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer, Report, Source, Trace
 from shardviz.picture.compared import draw_comparison
+from shardviz.picture.drawn import Frame, Table
 from shardviz.picture.facts import coordinate_text, drawn_dims, owners
-from shardviz.picture.picture import Frame, Picture, Table
+from shardviz.picture.picture import Picture
 from shardviz.picture.recording_facts import Totals, recording_table, recording_title
 from shardviz.picture.scene import Scene
 from shardviz.picture.scene_cards import cards_scene, facet_dims
@@ -28,14 +29,19 @@ from shardviz.picture.scene_story import frame_scenes, strip_scene, title
 from shardviz.picture.story_plan import story_view
 from shardviz.picture.words import RANKS, buffer_words, held_words, layout_words, number, sent_text, trace_words
 
-__all__ = ["draw", "draw_held", "draw_layout", "draw_used"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LANES = 32
 """The most ranks that have a lane or a card of their own; more of them get an overview."""
 
 
 def draw(
-    what: Layout | Trace | Comparison | Recording | Spec | Any, *, step: int | None = None, everywhere: bool = False
+    what: Layout | Trace | Comparison | Recording | Spec | Any,
+    *,
+    step: int | None = None,
+    everywhere: bool = False,
+    ax: Axes | None = None,
 ) -> Picture:
     """Draw a layout, a story, two answers that were compared, or the collectives of a recorded program.
 
@@ -45,6 +51,7 @@ def draw(
         step: of a story, one step's number from 0; every step then gives a picture of the same size.
         everywhere: of a live DTensor, ask the other ranks of its mesh for their local shapes. It is a collective: all of them
             must then call it at the same time.
+        ax: a subplot of your own to draw into; the picture is given back as well.
 
     Raises:
         IndexError: the story has no such step.
@@ -58,6 +65,13 @@ def draw(
         rank 2 (2,): 4 5
         rank 3 (3,): nothing
     """
+    picture = _drawn(what, step, everywhere)
+    if ax is not None:
+        picture.draw_into(ax)
+    return picture
+
+
+def _drawn(what: Layout | Trace | Comparison | Recording | Spec | Any, step: int | None, everywhere: bool) -> Picture:
     if everywhere:
         what = _live(what, everywhere).layout
     if isinstance(what, Comparison):

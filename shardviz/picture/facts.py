@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from shardviz.core.mesh import Mesh
 from shardviz.core.runs import Run, Runs, is_padding, is_unknown
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer
@@ -71,6 +72,8 @@ class Owners:
         holders: per tensor dimension and stretch between edges, the ranks that hold it.
         listed: the holders of elements that were looked at one by one, in buffers that are no product of dimensions.
         hues: the hue of each owner.
+        pending: the mesh dimensions over which ranks held addends at the start: whatever is not pending over them later is a
+            sum, and no rank's own.
     """
 
     ranks: tuple[int, ...]
@@ -78,11 +81,12 @@ class Owners:
     holders: tuple[tuple[int, ...], ...]
     listed: Mapping[tuple[int, ...], int]
     hues: Mapping[int, int]
+    pending: frozenset[int] = frozenset()
 
     @property
     def many(self) -> bool:
-        """Whether there are more owners than hues, so that the rank's number has to be printed."""
-        return len(self.hues) > len(HUES)
+        """Whether owners share a hue, so that the rank's number has to be printed."""
+        return len(set(self.hues.values())) < len(self.hues)
 
     def of(self, index: Sequence[int]) -> int | None:
         """The owner of one element; None where no rank held it."""
@@ -136,8 +140,21 @@ def owners(spec: Spec, buffers: Sequence[Buffer]) -> Owners:
     first = {spec.mesh.ranks[position] for position in held_once(buffers).values()}
     pending = {rank for rank, buffer in held if buffer.pending and buffer.numel}
     shown = [rank for rank in spec.mesh.ranks if rank in first | pending]
-    hues = {rank: number % len(HUES) for number, rank in enumerate(shown)}
-    return Owners(tuple(rank for rank, _ in held), tuple(edges), tuple(holders), listed, hues)
+    of_rank = mesh_hues(spec.mesh)
+    hues = {rank: of_rank[rank] for rank in shown}
+    over = frozenset(dim for buffer in buffers for dim in buffer.pending)
+    return Owners(tuple(rank for rank, _ in held), tuple(edges), tuple(holders), listed, hues, over)
+
+
+def mesh_hues(mesh: Mesh) -> dict[int, int]:
+    """The hue of every rank, whatever it holds: the same in all pictures.
+
+    The rank's number decides; in a small mesh of distant ranks, of which two would look alike, their places in it.
+    """
+    hues = {rank: rank % len(HUES) for rank in mesh.ranks}
+    if len(set(hues.values())) < mesh.size <= len(HUES):
+        return {rank: place for place, rank in enumerate(mesh.ranks)}
+    return hues
 
 
 def _holders(found: Mapping[Runs, int], edges: Sequence[int]) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from PIL import Image
 
+from shardviz.picture.drawn import Frame
 from shardviz.picture.figure import make_png
-from shardviz.picture.picture import Frame
 from shardviz.picture.scene import Scene, Text, scene
 from shardviz.picture.scene_parts import EDGE
 from shardviz.picture.theme import BODY, SMALL, wrap

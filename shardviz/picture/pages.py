@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING
 
-from shardviz.picture.picture import Picture, Table
-from shardviz.picture.scene import Box, Cell, CellKind, Line, Mark, Scene, Text
-from shardviz.picture.theme import DARK, HUES, LIGHT, Theme, Tone, text_on
+from shardviz.picture.drawn import Drawn, Table
+from shardviz.picture.rendered import scene_svg
+from shardviz.picture.theme import ADAPTIVE, DARK, LIGHT, TONES, Theme
 
 if TYPE_CHECKING:
     from jinja2 import Template
-
-__all__ = ["MOST_ROWS", "Section", "page", "scene_data"]
-
-TONES: tuple[Tone, ...] = get_args(Tone)
-KINDS: tuple[CellKind, ...] = get_args(CellKind)
-ANCHORS = ("start", "middle", "end")
 
 MOST_ROWS = 12
 """A table with more rows than these can be filtered."""
@@ -32,15 +25,16 @@ class Section:
 
     heading: str = ""
     prose: str = ""
-    picture: Picture | None = None
+    picture: Drawn | None = None
     table: Table | None = None
 
 
 def page(title: str, sections: Sequence[Section], source: str = "") -> str:
     """One HTML document with everything in it.
 
-    The pictures are drawn by a small script from their scenes. They follow the reader's light or dark setting; an element under
-    the pointer, or one that was clicked or typed, is shown wherever it is; a story has a player. Text from outside stays text.
+    The pictures follow the reader's light or dark setting; an element under the pointer, or one that was clicked or typed, is
+    shown wherever it is; a story has a player. A script shows, lights and moves what was rendered here, and draws nothing. Text
+    from outside stays text.
 
     Args:
         title: heading and name of the page.
@@ -49,74 +43,38 @@ def page(title: str, sections: Sequence[Section], source: str = "") -> str:
     """
     from markupsafe import Markup  # comes with jinja2
 
-    numbered = [(f"part{place}", section) for place, section in enumerate(sections)]
-    data = {name: _picture_data(section.picture) for name, section in numbered if section.picture}
+    shown = []
+    for place, section in enumerate(sections):
+        name = f"part{place}"
+        paragraphs = section.prose.split("\n\n") if section.prose else []
+        shown.append((name, section, paragraphs, [Markup(svg) for svg in _rendered(section.picture, name)]))
     return _template().render(
         title=title,
         source=source,
-        sections=[(name, section, section.prose.split("\n\n") if section.prose else []) for name, section in numbered],
+        sections=shown,
         style=Markup(_style() + _asset("page.css")),
-        script=Markup(_asset("page.js")),
-        data=Markup(_json(data)),
+        script=Markup(_asset("scene.js") + _asset("page.js")),
         most=MOST_ROWS,
     )
 
 
-def scene_data(scene: Scene) -> dict[str, Any]:
-    """A scene as the page's script reads it: short rows, defaults at their ends left out."""
-    return {"w": scene.width, "h": scene.height, "m": [_row(mark) for mark in scene.marks]}
-
-
-def _picture_data(picture: Picture) -> dict[str, Any]:
-    frames = [{"name": f.name, "say": f.sentence, **scene_data(f.scene)} for f in picture.frames]
-    return {**scene_data(picture.scene), "frames": frames}
-
-
-def _row(mark: Mark) -> list[Any]:
-    row: list[Any]
-    match mark:
-        case Cell():
-            place = _numbers(mark.x, mark.y, mark.width, mark.height)
-            row = [0, *place, KINDS.index(mark.kind), mark.hue, mark.rank, list(mark.span), mark.label, mark.size, mark.note]
-        case Text():
-            place = _numbers(mark.x, mark.y)
-            row = [1, *place, mark.text, mark.size, TONES.index(mark.tone), ANCHORS.index(mark.anchor), int(mark.bold)]
-        case Line():
-            points = _numbers(*(value for point in mark.points for value in point))
-            row = [2, points, TONES.index(mark.tone), mark.width, int(mark.dashed), int(mark.curved), int(mark.arrow)]
-        case Box():
-            place = _numbers(mark.x, mark.y, mark.width, mark.height)
-            fill, stroke = (TONES.index(tone) if tone else -1 for tone in (mark.fill, mark.stroke))
-            row = [3, *place, fill, stroke, mark.line, mark.radius, int(mark.dashed)]
-    while row[-1] in ("", 0):
-        row.pop()
-    return row
-
-
-def _numbers(*values: float) -> list[float]:
-    short = (round(value, 1) for value in values)
-    return [int(value) if value == int(value) else value for value in short]
-
-
-def _json(data: object) -> str:
-    """JSON that may stand inside a script element: no character in it can end the element or open a comment."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
+def _rendered(picture: Drawn | None, name: str) -> Iterator[str]:
+    """A picture, then its frames."""
+    if picture is None:
+        return
+    yield scene_svg(picture.scene, picture.title, ADAPTIVE, "", picture.dims, f"{name}-words")
+    for place, frame in enumerate(picture.frames, 1):
+        label = f"Step {place} of {len(picture.frames)}: {frame.name}"
+        yield scene_svg(frame.scene, label, ADAPTIVE, "", picture.dims)
 
 
 def _style() -> str:
-    hues = "".join(f".h{i}{{fill:{hue}}}.o{i}{{fill:{text_on(hue)}}}.s{i}{{stroke:{hue}}}\n" for i, hue in enumerate(HUES))
-    tones = "".join(f".f{i}{{fill:var(--{tone})}}.l{i}{{stroke:var(--{tone})}}\n" for i, tone in enumerate(TONES))
-    tints = "".join(f".p{i}{{fill:var(--p{i})}}\n" for i in range(len(HUES)))
     dark = f"@media (prefers-color-scheme:dark){{:root{{{_variables(DARK)}}}}}"
-    return f":root{{color-scheme:light dark;{_variables(LIGHT)}}}\n{dark}\n{hues}{tones}{tints}"
+    return f":root{{color-scheme:light dark;{_variables(LIGHT)}}}\n{dark}\n"
 
 
 def _variables(theme: Theme) -> str:
-    tones = "".join(f"--{tone}:{theme.color(tone)};" for tone in TONES)
-    return tones + "".join(f"--p{i}:{theme.tinted(i)};" for i in range(len(HUES)))
+    return "".join(f"--shardviz-{tone}:{theme.color(tone)};" for tone in TONES)
 
 
 @cache

@@ -1,86 +1,66 @@
-"""A picture: shows itself in a notebook, and writes itself as SVG, PNG, or a self-contained page."""
+"""A picture: shows itself in a notebook, and writes itself as SVG, PNG, PDF, GIF, or a self-contained page."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shardviz.core.errors import FileError
-from shardviz.picture.scene import Scene
-from shardviz.picture.theme import ADAPTIVE, DARK_NOTEBOOK
+from shardviz.picture.drawn import Drawn
+from shardviz.picture.rendered import scene_svg
+from shardviz.picture.theme import ADAPTIVE, DARK_NOTEBOOK, LIGHT, Theme
 
-__all__ = ["Frame", "Picture", "Table"]
-
-SPOKEN = 6000
-"""The most characters of an alternative text."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FEW = 600
 """The most cells that a notebook gets as SVG; a bitmap is lighter beyond."""
 
 
-@dataclass(frozen=True)
-class Frame:
-    """One step of a story, for a player: its scene, its name and its sentence."""
+class Picture(Drawn):
+    """A drawing of facts that shows itself in a notebook, and writes itself to files; matplotlib renders it."""
 
-    scene: Scene
-    name: str
-    sentence: str
+    def figure(self, theme: Theme = LIGHT) -> Figure:
+        """The picture as a `matplotlib.figure.Figure` of its own; pyplot knows nothing of it.
 
+        Every mark is an artist. Those of cells have a `gid` that names step, rank and elements: `rank-0-element-4` of a layout,
+        `step-3-rank-1-padding` of a story.
 
-@dataclass(frozen=True)
-class Table:
-    """Facts in rows, for readers who prefer them to a picture."""
+        Example:
+            >>> from shardviz.picture import draw
+            >>> figure = draw("[3] on tp=2: S(0)").figure()
+            >>> for artist in figure.findobj(lambda artist: artist.get_gid() == "rank-1-element-2"):
+            ...     artist.set_edgecolor("black")
+        """
+        from shardviz.picture.figure import make_figure
 
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+        return make_figure(self.scene, theme)
 
+    def draw_into(self, axes: Axes, theme: Theme = LIGHT) -> None:
+        """Draw the picture into a subplot of your own, which takes on the picture's coordinates."""
+        from shardviz.picture.figure import draw_into
 
-@dataclass(frozen=True, repr=False)
-class Picture:
-    """A drawing of facts, together with its text form.
-
-    Attributes:
-        scene: what is drawn.
-        title: one line.
-        text: the same facts in words: the alternative text.
-        table: the same facts rank by rank.
-        frames: of a story, one frame per step.
-        shape: the tensor's shape; with it a page names the element under the pointer.
-        dims: the tensor dimensions that the spans of its cells are about, in their order.
-    """
-
-    scene: Scene
-    title: str
-    text: str
-    table: Table = field(repr=False)
-    frames: tuple[Frame, ...] = field(default=(), repr=False)
-    shape: tuple[int, ...] = ()
-    dims: tuple[int, ...] = ()
-
-    @property
-    def has_elements(self) -> bool:
-        """Whether a cell stands for elements of a tensor, which can be followed; those of a recorded program do not."""
-        return any(cell.span for cell in self.scene.cells)
-
-    @property
-    def alt(self) -> str:
-        """The alternative text: the text form, cut where it is longer than anybody would listen to."""
-        return self.text if len(self.text) <= SPOKEN else self.text[:SPOKEN].rsplit("\n", 1)[0] + "\n…"
+        draw_into(axes, self.scene, theme)
 
     def svg(self) -> str:
         """The picture as SVG, on a light ground of its own; the same picture always gives the same text."""
-        from shardviz.picture.svg import write_svg
-
-        return write_svg(self.scene, self.alt)
+        return scene_svg(self.scene, self.alt)
 
     def png(self, dpi: float = 144) -> bytes:
         """The picture as PNG; at 96 dots per inch it has the size of the scene in pixels."""
-        from shardviz.picture.figure import make_png  # matplotlib is imported for bitmaps alone
+        from shardviz.picture.figure import make_png
 
         return make_png(self.scene, dpi)
+
+    def pdf(self) -> bytes:
+        """The picture as PDF for a paper: text stays text, and the same picture always gives the same bytes."""
+        from shardviz.picture.figure import make_pdf
+
+        return make_pdf(self.scene, self.title)
 
     def html(self) -> str:
         """The picture as one self-contained page: it follows elements under the pointer, and plays a story."""
@@ -111,6 +91,7 @@ class Picture:
         writers: dict[str, Callable[[], bytes]] = {
             ".svg": lambda: self.svg().encode(),
             ".png": self.png,
+            ".pdf": self.pdf,
             ".html": lambda: self.html().encode(),
             ".gif": self.gif,
         }
@@ -123,7 +104,7 @@ class Picture:
         """Write the picture; the name's ending says how.
 
         Args:
-            path: a file name that ends in `.svg`, `.png`, `.html` or, for a story, `.gif`; missing folders are made.
+            path: a file name that ends in `.svg`, `.png`, `.pdf`, `.html` or, for a story, `.gif`; missing folders are made.
 
         Raises:
             FileError: another ending, or the file cannot be written.
@@ -147,9 +128,7 @@ class Picture:
             followed: every cell of SVG tells which elements it shows, for a page that follows them.
         """
         if len(self.scene.cells) <= FEW:
-            from shardviz.picture.svg import write_svg
-
-            return write_svg(self.scene, self.alt, ADAPTIVE, DARK_NOTEBOOK, self.dims if followed else None)
+            return scene_svg(self.scene, self.alt, ADAPTIVE, DARK_NOTEBOOK, self.dims if followed else None)
         data = base64.b64encode(self.png()).decode()
         size = f'width="{round(self.scene.width)}" height="{round(self.scene.height)}"'
         return f'<img alt="{escape(self.alt)}" {size} src="data:image/png;base64,{data}">'

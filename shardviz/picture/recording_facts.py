@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from shardviz.core.recording import Call, Event, Piece, Recording, Value, rank_list
-from shardviz.picture.picture import Table
+from shardviz.picture.drawn import Table
 from shardviz.picture.theme import SMALL, text_width
 from shardviz.picture.words import RANKS, bytes_text, number, plural
 

@@ -10,7 +10,7 @@ from shardviz.picture.theme import Tone
 
 __all__ = ["Box", "Cell", "CellKind", "Line", "Mark", "Scene", "Text", "moved", "scene"]
 
-CellKind: TypeAlias = Literal["element", "addend", "padding", "unknown"]
+CellKind: TypeAlias = Literal["element", "addend", "sum", "padding", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +18,13 @@ class Cell:
     """An element, or a run of elements, in a rank's buffer.
 
     Attributes:
-        kind: padding is hatched, and only padding; an addend has a tinted face, since it is not yet the value.
+        kind: padding is hatched, and only padding; an addend has a tinted face, since it is not yet the value;
+            a sum, which was made of several ranks' addends, has the colour of none of them.
         hue: index of the hue of the rank that held it at the start; −1 where there is none.
         label: the global index or the run; a line break parts two lines.
         note: the number of the rank that held it at the start, printed once there are more of them than hues.
         rank: the rank whose buffer it is in.
+        step: of a story, the number of the step that it is drawn in, from 0.
         span: first and past-the-last index on each dimension that is drawn: cells whose spans overlap show the same elements.
         size: size of the label.
     """
@@ -38,6 +40,16 @@ class Cell:
     rank: int = -1
     span: tuple[int, ...] = ()
     size: float = 11.0
+    step: int = -1
+
+    @property
+    def gid(self) -> str:
+        """What it is, by name: `rank-0`, `step-3-rank-0-element-4`, `rank-1-padding`, `rank-2-element-0:6,2:3`."""
+        where = (f"step-{self.step}" * (self.step >= 0), f"rank-{self.rank}" * (self.rank >= 0))
+        runs = zip(self.span[::2], self.span[1::2], strict=True)
+        what = ",".join(str(low) if high == low + 1 else f"{low}:{high}" for low, high in runs)
+        kind = "padding" if self.kind == "padding" else f"element-{what}" if what else ""
+        return "-".join(filter(None, (*where, kind)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from shardviz.picture.picture import Picture, Table
+from shardviz.picture.drawn import Table
+from shardviz.picture.picture import Picture
 from shardviz.picture.scene import Box, Cell, CellKind, Mark, Text, moved, scene
 from shardviz.picture.theme import BODY, HUES, LABEL, TITLE, clip, text_width
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer
 from shardviz.picture.facts import Owners, Piece, axis_pieces, flat_pieces, units, unraveled
-from shardviz.picture.scene import Box, Cell, Mark, Text
+from shardviz.picture.scene import Box, Cell, CellKind, Mark, Text
 from shardviz.picture.theme import SMALL, text_width
 
 __all__ = ["LEAST", "Placed", "Scale", "View", "axes_of", "headers", "nothing", "paint", "place"]
@@ -95,6 +95,7 @@ def paint(
     rank: int,
     pending: Sequence[int] = (),
     flat: bool = False,
+    step: int = -1,
 ) -> list[Mark]:
     """The cells of one buffer, its first corner at the origin.
 
@@ -105,8 +106,9 @@ def paint(
         rank: whose buffer it is.
         pending: mesh dimensions over which it holds an addend.
         flat: whether `cols` are flat indices, of a buffer that is no product of dimensions.
+        step: of a story, the number of the step.
     """
-    cells: list[Mark] = [_cell(row, col, view, rank, bool(pending), flat) for row in rows for col in cols]
+    cells: list[Mark] = [_cell(row, col, view, (rank, step), frozenset(pending), flat) for row in rows for col in cols]
     addends = math.prod(view.spec.mesh.sizes[m] for m in pending)
     return cells if addends < 2 else [*_sheets(rows, cols, min(addends, 4)), *cells]
 
@@ -137,14 +139,17 @@ def headers(rows: Sequence[Placed], cols: Sequence[Placed], pending: bool = Fals
     return marks
 
 
-def _cell(row: Placed, col: Placed, view: View, rank: int, pending: bool, flat: bool) -> Cell:
+def _cell(row: Placed, col: Placed, view: View, at: tuple[int, int], pending: frozenset[int], flat: bool) -> Cell:
+    rank, step = at
     span = col.piece.span if view.flat or flat or not view.cols else (*row.piece.span, *col.piece.span)
     kinds = {row.piece.kind, col.piece.kind}
     kind = next((k for k in ("padding", "unknown") if k in kinds), "element")
     if kind != "element":
         label = "?" if kind == "unknown" and col.size >= 9 else ""
-        return Cell(col.at, row.at, col.size, row.size, "padding" if kind == "padding" else "unknown", label=label, rank=rank)
-    owner = rank if pending else _owner(row.piece, col.piece, view, flat)
+        hole: CellKind = "padding" if kind == "padding" else "unknown"
+        return Cell(col.at, row.at, col.size, row.size, hole, label=label, rank=rank, step=step)
+    summed = bool(view.owned.pending - pending)
+    owner = None if summed else rank if pending else _owner(row.piece, col.piece, view, flat)
     note = f"r{owner}" if view.owned.many and owner is not None and owner != rank else ""
     label, size = _label(row, col, view, flat)
     if note and (row.size < 21 or col.size < text_width(note, 7) + 2 or "\n" in label):
@@ -154,13 +159,14 @@ def _cell(row: Placed, col: Placed, view: View, rank: int, pending: bool, flat: 
         row.at,
         col.size,
         row.size,
-        "addend" if pending else "element",
+        "addend" if pending else "sum" if summed else "element",
         view.owned.hue(owner),
         label,
         note,
         rank,
         span,
         size,
+        step,
     )
 
 

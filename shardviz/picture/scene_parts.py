@@ -200,6 +200,8 @@ def _sample(kind: str) -> list[Mark]:
                 Box(2, 2, 12, 12, fill="surface", stroke="faint", line=0.8),
                 Cell(0, 4, 12, 12, "addend", 0),
             ]
+        case "sum":
+            return [Cell(0, 1, 15, 14, "sum")]
         case "reported":
             return [Box(0.5, 1, 15, 14, stroke="ink", line=1.2)]
         case "differs":

@@ -187,6 +187,8 @@ def _legend(trace: Trace, plan: Plan, steps: Sequence[int]) -> Iterator[tuple[st
         yield "unknown", "?: no known element"
     if any(buffer.pending for buffer in buffers):
         yield "addend", "stack: an addend of a pending reduction"
+    if any(plan.view.owned.pending - set(buffer.pending) for buffer in buffers if buffer.numel):
+        yield "sum", "grey: made of several ranks' addends"
     if any(trace.steps[i].groups for i in steps):
         yield "bracket", "bracket: the ranks of one collective"
     if any(has_arcs(plan, i) for i in steps):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from shardviz.core.sweeping import Swept
-from shardviz.picture.picture import Picture, Table
+from shardviz.picture.drawn import Table
+from shardviz.picture.picture import Picture
 from shardviz.picture.scene import Box, Cell, Mark, Scene, Text, moved, scene
 from shardviz.picture.scene_grid import LEAST
 from shardviz.picture.scene_layout import ticks

@@ -114,7 +114,7 @@ def panel_marks(plan: Plan, step: int) -> list[Mark]:
             right = plan.indent + 60
         else:
             rows, cols = placed(plan, buffer)
-            cells = paint(rows, cols, plan.view, rank, buffer.pending, _flat(plan, buffer))
+            cells = paint(rows, cols, plan.view, rank, buffer.pending, _flat(plan, buffer), step)
             marks += moved(cells, plan.indent, y)
             right = plan.indent + cols[-1].at + cols[-1].size
             if not plan.view.flat and buffer.cells is None:

@@ -5,23 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-__all__ = [
-    "ADAPTIVE",
-    "DARK",
-    "DARK_NOTEBOOK",
-    "HUES",
-    "LIGHT",
-    "Theme",
-    "Tone",
-    "clip",
-    "contrast",
-    "text_on",
-    "text_width",
-    "wrap",
-]
-
 Tone: TypeAlias = Literal["ink", "muted", "faint", "rule", "surface", "panel", "lit", "red"]
 """What a mark is for; a theme says which colour that is. `red` is for disagreement alone."""
+
+Role: TypeAlias = str
+"""A colour by its use: a tone, `hue3` (of a rank's data), `tint3` (its thinned face), or `on3` (text on it)."""
 
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#5b3a8c", "#f0e442", "#5a3a1e")
 """One hue per rank that held an element first: Okabe and Ito's, less the red and the black, plus a violet and a brown.
@@ -31,6 +19,11 @@ Every two of them, and each of them and the reserved red, stay apart under the t
 
 TITLE, HEADING, BODY, LABEL, SMALL = 17.0, 12.5, 11.0, 11.0, 9.5
 """Sizes of text, in pixels of 1/96 inch, as are all lengths of a scene."""
+
+
+TONES: tuple[Tone, ...] = get_args(Tone)
+
+ROLES: tuple[Role, ...] = (*TONES, *(f"{use}{hue}" for use in ("hue", "tint", "on") for hue in range(len(HUES))))
 
 
 @dataclass(frozen=True)
@@ -47,10 +40,13 @@ class Theme:
     red: str
     tint: float
 
-    def color(self, tone: Tone) -> str:
-        """The colour of a tone."""
-        value: str = getattr(self, tone)
-        return value
+    def color(self, role: Role) -> str:
+        """The colour of a role."""
+        if role in TONES:
+            value: str = getattr(self, role)
+            return value
+        use, hue = role[:-1], int(role[-1])
+        return HUES[hue] if use == "hue" else self.tinted(hue) if use == "tint" else text_on(HUES[hue])
 
     def tinted(self, hue: int) -> str:
         """A hue thinned by the surface: the face of an addend, which is not yet the value."""
@@ -87,7 +83,7 @@ ADAPTIVE = AdaptiveTheme(
 
 DARK_NOTEBOOK = (
     "body:is([data-jp-theme-light=false],.theme-dark,.vscode-dark){"
-    + ";".join(f"--shardviz-{tone}:{DARK.color(tone)}" for tone in get_args(Tone))
+    + ";".join(f"--shardviz-{tone}:{DARK.color(tone)}" for tone in TONES)
     + "}"
 )
 """A style that sets the dark colours where JupyterLab, voila or VS Code say that they are dark."""

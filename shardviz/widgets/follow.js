@@ -21,31 +21,26 @@ function render({ model, el }) {
   el.append(keepKeys(make("div", { class: "sv-follow-area" }, line, field.message, sentence)));
 
   const home = () => el.closest(".shardviz-explorer");
-  const numbers = (text) => text.split(/[ ,]+/).filter(Boolean).map(Number);
-  // What a picture's cells mean: one interval for each dimension that it draws, or one of flat indices.
-  const meets = (span, dims, index, shape) => {
-    const flat = span.length === 2 && dims.length > 1;
-    const at = flat ? [index.reduce((sum, i, dim) => sum * shape[dim] + i, 0)] : dims.map((dim) => index[dim]);
-    return at.length * 2 === span.length && at.every((i, place) => span[2 * place] <= i && i < span[2 * place + 1]);
-  };
-  const light = () => {
+  // A cell shows one interval of each dimension that is drawn, or one of flat indices.
+  const point = (indices) => indices.flatMap((i) => [i, i + 1]);
+  const lightAll = () => {
     const shape = model.get("shape");
-    const index = numbers(model.get("lit"));
+    const index = numbersIn(model.get("lit"));
     const following = index.length > 0 && index.length === shape.length;
+    const flat = point([index.reduce((sum, i, dim) => sum * shape[dim] + i, 0)]);
     for (const svg of home()?.querySelectorAll("svg[data-dims]") ?? []) {
-      const dims = numbers(svg.dataset.dims);
-      const drawn = following && dims.length > 0;
-      svg.classList.toggle("sv-lit", drawn);
-      for (const cell of svg.querySelectorAll("[data-span]"))
-        cell.classList.toggle("sv-here", drawn && meets(numbers(cell.dataset.span), dims, index, shape));
+      const dims = numbersIn(svg.dataset.dims);
+      const span = point(dims.map((dim) => index[dim]));
+      const shows = (one) => meets(one, one.length === 2 && dims.length > 1 ? flat : span);
+      light(svg, following && dims.length > 0 ? shows : null);
     }
   };
   const pick = (event) => {
     const cell = home()?.contains(event.target) && event.target.closest("svg[data-dims] [data-span]");
     if (!cell) return;
     const shape = model.get("shape");
-    const span = numbers(cell.dataset.span);
-    const dims = numbers(cell.closest("svg").dataset.dims);
+    const span = spanOf(cell);
+    const dims = numbersIn(cell.closest("svg").dataset.dims);
     const index = shape.map(() => 0);
     if (span.length === 2 && dims.length > 1) {
       let rest = span[0];
@@ -55,13 +50,13 @@ function render({ model, el }) {
       }
     } else dims.forEach((dim, place) => (index[dim] = span[2 * place]));
     if (!index.length) return;
-    const text = cell.classList.contains("sv-here") ? "" : index.join(", ");
+    const text = cell.classList.contains("here") ? "" : index.join(", ");
     model.set("lit", text);
-    light();
+    lightAll();
     set("follow", text);
   };
   document.addEventListener("click", pick);
-  const seen = new MutationObserver(light);
+  const seen = new MutationObserver(lightAll);
   let waiting = 0;
   const attach = () => {
     if (!home()) {
@@ -69,7 +64,7 @@ function render({ model, el }) {
       return;
     }
     seen.observe(home(), { childList: true, subtree: true });
-    light();
+    lightAll();
   };
   attach();
 
@@ -81,7 +76,7 @@ function render({ model, el }) {
       if (sentence.textContent !== model.get("sentence")) sentence.textContent = model.get("sentence");
       sentence.hidden = !model.get("sentence");
     }),
-    watch(model, ["lit", "shape"], light),
+    watch(model, ["lit", "shape"], lightAll),
     () => {
       document.removeEventListener("click", pick);
       seen.disconnect();

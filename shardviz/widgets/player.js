@@ -1,4 +1,4 @@
-// The player of a story. Pictures that are here are shown at once; the others come from the kernel when they are near.
+// The player of a story. Pictures that are here are shown at once; the others come from the kernel when they are looked at.
 
 const STEP_MS = 1600;
 const ICONS = {
@@ -116,8 +116,10 @@ function render({ model, el }) {
     );
     const markup = model.get("frames")[step] || late[step];
     if (markup && markup !== shown) {
+      const before = shown && stage.querySelector("svg");
       stage.innerHTML = markup;
       shown = markup;
+      travel(before, stage.querySelector("svg"));
     }
   }
   function showStory() {

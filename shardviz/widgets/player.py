@@ -14,23 +14,19 @@ from shardviz.widgets.framed import framed
 
 __all__ = ["Player"]
 
-AT_ONCE = 2000
-"""How many cells are drawn before somebody looks at them; the step that is shown is drawn in any case."""
-
 
 class Player(anywidget.AnyWidget):
     """Walks through a story: buttons, a slider, arrow keys, and the picture of the step.
 
-    The pictures of a small story are all sent at once, so that moving through them needs no word with the kernel; those of a
-    large one are drawn when they are near.
+    A step's picture is drawn when somebody first looks at it, and kept.
 
     Attributes:
         heading: what the story is.
         names: of the steps.
         kinds: "local" or "collective", per step.
         sentences: what happened, per step.
-        frames: markup per step; "" where it was not drawn with the first ones.
-        late: pictures that were drawn afterwards: markup by step number, and the `story` they belong to.
+        frames: markup per step; "" where nobody has looked at it when the story was shown.
+        late: the picture that was drawn last: markup by step number, and the `story` it belongs to.
         story: a number that changes when another story is shown.
         step: number of the step that is shown, from 0.
     """
@@ -57,7 +53,7 @@ class Player(anywidget.AnyWidget):
         names = [step.name for step in trace.steps]
         self._trace, self._drawn = trace, {}
         step = self.step if names == self.names else 0
-        self._draw_around(step)
+        self.frame(step)
         with self.hold_sync():
             self.story += 1
             self.heading = heading
@@ -69,32 +65,14 @@ class Player(anywidget.AnyWidget):
             self.step = step
 
     def frame(self, step: int) -> str:
-        """The markup of a step's picture, drawn now if it was not yet."""
+        """The markup of a step's picture, drawn now if nobody looked at it yet."""
         if step not in self._drawn:
-            self._draw(step)
+            assert self._trace is not None
+            self._drawn[step] = framed(draw(self._trace, step=step), "Picture of the step")
         return self._drawn[step]
-
-    def _draw(self, step: int) -> int:
-        """Draw the picture of a step; how many cells it has."""
-        assert self._trace is not None
-        picture = draw(self._trace, step=step)
-        self._drawn[step] = framed(picture, "Picture of the step")
-        return len(picture.scene.cells)
-
-    def _draw_around(self, step: int) -> list[int]:
-        """Draw a step's picture, then its neighbours while they are small; the numbers of those that are new."""
-        cells = 0
-        steps = len(self._trace.steps) if self._trace else 0
-        new = [number for number in sorted(range(steps), key=lambda n: abs(n - step)) if number not in self._drawn]
-        for place, number in enumerate(new):
-            if place and cells > AT_ONCE:
-                return new[:place]
-            cells += self._draw(number)
-        return new
 
     @observe("step")
     def _need(self, _change: object) -> None:
-        if self._trace is None or not self.frames:
-            return
-        if new := self._draw_around(min(max(self.step, 0), len(self.names) - 1)):
-            self.late = {"story": self.story, "frames": {str(number): self._drawn[number] for number in new}}
+        step = min(max(self.step, 0), len(self.names) - 1)
+        if self._trace is not None and self.frames and step not in self._drawn:
+            self.late = {"story": self.story, "frames": {str(step): self.frame(step)}}

@@ -64,7 +64,9 @@ def fold(explorer, title, wanted):
 
 def lit(explorer, where):
     """The spans of the cells that are lit in a part of the explorer."""
-    return explorer.locator(f"{where} .sv-here").evaluate_all("cells => [...new Set(cells.map(cell => cell.dataset.span))]")
+    return explorer.locator(f"{where} .cell.here[data-span]").evaluate_all(
+        "cells => [...new Set(cells.map(cell => cell.dataset.span))]"
+    )
 
 
 def test_a_clicked_element_is_lit_everywhere_and_through_all_steps(page, explorer):
@@ -74,13 +76,13 @@ def test_a_clicked_element_is_lit_everywhere_and_through_all_steps(page, explore
     assert lit(explorer, ".widget-html") == lit(explorer, ".sv-frame") == ["3 4"]
     explorer.get_by_label("Step of the story").focus()
     page.keyboard.press("End")
-    expect(explorer.locator(".sv-frame .sv-here")).to_have_count(4)
+    expect(explorer.locator(".sv-frame .cell.here[data-span]")).to_have_count(4)
     assert lit(explorer, ".sv-frame") == ["3 4"]
     expect(explorer.locator(".sv-follow-area .sv-sentence")).to_contain_text("it lies at index 3 on ranks 0-3")
     explorer.locator(".sv-frame [data-span='1 2']").first.click()  # and from the story to the layout
     assert lit(explorer, ".widget-html") == ["1 2"]
     explorer.locator(".widget-html [data-span='1 2']").click()
-    expect(explorer.locator(".sv-lit")).to_have_count(0)
+    expect(explorer.locator("svg.following")).to_have_count(0)
     page.keyboard.press("Home")
 
 
@@ -88,13 +90,13 @@ def test_an_element_is_followed_by_keyboard_alone(page, explorer):
     field = explorer.get_by_label("Follow element", exact=True)
     field.focus()
     page.keyboard.type("4")
-    expect(explorer.locator(".widget-html .sv-here")).to_have_count(1)
+    expect(explorer.locator(".widget-html .cell.here[data-span]")).to_have_count(1)
     page.keyboard.press("ArrowUp")
     expect(field).to_have_value("3")
-    expect(explorer.locator(".widget-html .sv-here[data-span='3 4']")).to_be_visible()
+    expect(explorer.locator(".widget-html .cell.here[data-span='3 4']")).to_be_visible()
     field.fill("77")
     expect(explorer.locator(".sv-follow-area .sv-message")).to_have_text("no element 77: the elements are 0 to 4")
-    expect(explorer.locator(".sv-lit")).to_have_count(0)
+    expect(explorer.locator("svg.following")).to_have_count(0)
 
 
 def test_undo_and_redo_by_keys_and_by_buttons(page, explorer):
@@ -233,7 +235,7 @@ def test_real_answers_stand_side_by_side(explorer):
     expect(explorer.locator(".sv-source")).to_contain_text("held by 4 gloo ranks", timeout=RUN_MS)
     expect(explorer.get_by_text("Predicted, reported, held and used agree.")).to_be_visible()
     explorer.get_by_label("Follow element", exact=True).fill("3")
-    expect(explorer.locator(".sv-tells .sv-here")).to_have_count(5)  # predicted, reported, held, and used by two
+    expect(explorer.locator(".sv-tells .cell.here[data-span]")).to_have_count(5)  # predicted, reported, held, and used by two
 
 
 def test_a_redistribution_runs_on_real_ranks(explorer):

@@ -37,7 +37,7 @@ def test_a_link_opens_its_view(explorer):
     expect(explorer.get_by_role("combobox", name="Unshuffle")).to_have_value("torch-2.8")
     expect(explorer.get_by_label("Step of the story")).to_have_value("3")
     expect(explorer.locator(".sv-follow-area .sv-sentence")).to_contain_text("Element 4:")
-    expect(explorer.locator(".widget-html .sv-here")).to_have_count(1)
+    expect(explorer.locator(".widget-html .cell.here[data-span]")).to_have_count(1)
 
 
 def test_the_question_changes_without_code_in_sight(page, explorer):

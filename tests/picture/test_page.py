@@ -70,7 +70,9 @@ def test_a_story_is_stepped_and_an_element_followed(browser: Any, tmp_path: Path
 
 def test_clicking_an_element_shows_it_everywhere_and_again_lets_go(browser: Any, tmp_path: Path) -> None:
     view, noise = opened(browser, draw(layout(parse("[6, 4] on rep=2, dp=3: R, S(0)"))).html(), tmp_path)
-    cell = view.locator("figure .cell", has_text="3").filter(has=view.locator("title", has_text="element 3 on rank 1")).first
+    cell = view.locator("figure .cell[data-rank='1'][data-span='3 4']").first
+    cell.hover()
+    assert cell.locator("title").text_content() == "element 3 on rank 1"
     cell.click()
     assert view.locator(".found").inner_text() == "on ranks 1, 4"
     assert view.get_by_label("Follow element").input_value() == "3"

@@ -38,8 +38,9 @@ def test_it_shows_who_holds_what_and_the_story():
     ex = explorer()
     assert "rank 3 (1, 1): 4" in words(ex.picture.value)
     assert ex.player.names[-2:] == ["unpad", "unshuffle"]
-    assert all(ex.player.frames), "a small story is all there before it is played"
-    assert "rank 0: 0 1 3 2 4" in words(ex.player.frames[6])
+    assert [bool(frame) for frame in ex.player.frames] == [True] + 7 * [False], "drawn when it is looked at"
+    ex.state.step = 6
+    assert "rank 0: 0 1 3 2 4" in words(ex.player.late["frames"]["6"])
     assert ex.running.source == "predicted, read as sharding-order"
     assert ex.controls.size == "2 × 2 = 4 ranks"
 
