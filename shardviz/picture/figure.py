@@ -22,7 +22,7 @@ from matplotlib.transforms import Affine2D, Bbox, Transform
 
 from shardviz.picture.look import Rectangle, Stroke, Words, look, parts
 from shardviz.picture.scene import Cell, Mark, Scene
-from shardviz.picture.svg import Sheet
+from shardviz.picture.svg import Sheet, Styles
 from shardviz.picture.svg_renderer import NUMBERED, SvgRenderer
 from shardviz.picture.theme import LIGHT, Theme, text_width
 
@@ -175,10 +175,16 @@ def draw_into(axes: Axes, scene: Scene, theme: Theme = LIGHT) -> None:
 
 
 def figure_svg(
-    scene: Scene, label: str, theme: Theme = LIGHT, style: str = "", dims: Sequence[int] | None = None, words: str = ""
+    scene: Scene,
+    label: str,
+    theme: Theme = LIGHT,
+    style: str = "",
+    dims: Sequence[int] | None = None,
+    words: str = "",
+    styles: Styles | None = None,
 ) -> str:
     """The scene's figure as SVG; the arguments are those of `svg.write_svg`, and so are its bytes."""
-    sheet = Sheet(theme, dims is not None)
+    sheet = Sheet(theme, dims is not None, styles)
     with theme_context():
         figure = _figure(scene, NUMBERED)
         figure.patch.set_visible(False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from shardviz.picture.drawn import Drawn, Table
 from shardviz.picture.rendered import scene_svg
+from shardviz.picture.svg import Styles
 from shardviz.picture.theme import ADAPTIVE, DARK, LIGHT, TONES, Theme
 
 if TYPE_CHECKING:
@@ -43,29 +44,29 @@ def page(title: str, sections: Sequence[Section], source: str = "") -> str:
     """
     from markupsafe import Markup  # comes with jinja2
 
-    shown = []
+    styles, shown = Styles(), []
     for place, section in enumerate(sections):
         name = f"part{place}"
         paragraphs = section.prose.split("\n\n") if section.prose else []
-        shown.append((name, section, paragraphs, [Markup(svg) for svg in _rendered(section.picture, name)]))
+        shown.append((name, section, paragraphs, [Markup(svg) for svg in _rendered(section.picture, name, styles)]))
     return _template().render(
         title=title,
         source=source,
         sections=shown,
-        style=Markup(_style() + _asset("page.css")),
+        style=Markup(_style() + styles.text + _asset("page.css")),
         script=Markup(_asset("scene.js") + _asset("page.js")),
         most=MOST_ROWS,
     )
 
 
-def _rendered(picture: Drawn | None, name: str) -> Iterator[str]:
+def _rendered(picture: Drawn | None, name: str, styles: Styles) -> Iterator[str]:
     """A picture, then its frames."""
     if picture is None:
         return
-    yield scene_svg(picture.scene, picture.title, ADAPTIVE, "", picture.dims, f"{name}-words")
+    yield scene_svg(picture.scene, picture.title, ADAPTIVE, "", picture.dims, f"{name}-words", styles)
     for place, frame in enumerate(picture.frames, 1):
         label = f"Step {place} of {len(picture.frames)}: {frame.name}"
-        yield scene_svg(frame.scene, label, ADAPTIVE, "", picture.dims)
+        yield scene_svg(frame.scene, label, ADAPTIVE, "", picture.dims, "", styles)
 
 
 def _style() -> str:

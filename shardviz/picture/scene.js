@@ -47,7 +47,7 @@ function tell(cell) {
 function travel(before, after) {
   if (!before || !after || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
   const at = (cell) => {
-    const box = cell.querySelector("rect");
+    const box = cell.querySelector("rect") ?? cell; // one without words is its own rectangle
     const [x, y, width, height] = ["x", "y", "width", "height"].map((name) => Number(box.getAttribute(name)));
     return [x + width / 2, y + height / 2];
   };

@@ -19,6 +19,9 @@ __all__ = ["cards_scene", "map_panel"]
 FACETS = 12
 """The most leading indices that are drawn one below another."""
 
+MOST_BLOCKS, COARSE = 12_000, 4.8
+"""The most blocks of a map; more of them are thinned until they stand so far apart."""
+
 GAP = 26.0
 
 
@@ -74,8 +77,9 @@ def map_panel(facts: Facts, view: View, wide: float, tall: float) -> Panel:
         return Panel(tuple(nothing(0, 0, 20)), 80, 20)
     rows, cols = axes_of(whole, view)
     down, across = _extent(rows), _extent(cols)
-    placed_rows = _spaced(place(rows, Scale(min(26.0, tall / down), False)))
-    placed_cols = place(cols, Scale(min(26.0, wide / across), False))
+    apart = LEAST if len(rows) * len(cols) <= MOST_BLOCKS else COARSE
+    placed_rows = _spaced(place(rows, Scale(min(26.0, tall / down), False), apart))
+    placed_cols = place(cols, Scale(min(26.0, wide / across), False), apart)
     pending = facts.buffers[0].pending
     blocks = paint(placed_rows, placed_cols, view, facts.spec.mesh.ranks[0], pending)
     marks: list[Mark] = [_block(facts, view, mark) if isinstance(mark, Cell) else mark for mark in blocks]

@@ -68,14 +68,14 @@ def axes_of(buffer: Buffer, view: View) -> tuple[list[Piece], list[Piece]]:
     return axis_pieces(buffer, view.rows, view.owned), axis_pieces(buffer, view.cols, view.owned)
 
 
-def place(pieces: Sequence[Piece], scale: Scale) -> list[Placed]:
-    """Pieces side by side. Runs keep a least size, taken from the long ones; very many are thinned."""
+def place(pieces: Sequence[Piece], scale: Scale, apart: float = LEAST) -> list[Placed]:
+    """Pieces side by side. Runs keep a least size, taken from the long ones; very many are thinned to stand `apart`."""
     if scale.single:
         return [Placed(p, i * scale.pitch, scale.pitch - scale.gap) for i, p in enumerate(units(pieces))]
     total = sum(p.length for p in pieces) * scale.pitch
     sizes = [p.length * scale.pitch for p in pieces]
-    if len(pieces) * LEAST > max(total, 24.0):
-        pieces = _thinned(pieces, max(8, int(total / LEAST)))
+    if len(pieces) * apart > max(total, 24.0):
+        pieces = _thinned(pieces, max(8, int(total / apart)))
         sizes = [total / len(pieces)] * len(pieces)
     missing = sum(max(0.0, LEAST - size) for size in sizes)
     spare = sum(max(0.0, size - LEAST) for size in sizes)
@@ -108,7 +108,9 @@ def paint(
         flat: whether `cols` are flat indices, of a buffer that is no product of dimensions.
         step: of a story, the number of the step.
     """
-    cells: list[Mark] = [_cell(row, col, view, (rank, step), frozenset(pending), flat) for row in rows for col in cols]
+    kind: CellKind = "addend" if pending else "sum" if view.owned.pending else "element"
+    own = not view.owned.pending - set(pending)  # made of no other rank's addends
+    cells: list[Mark] = [_cell(row, col, view, (rank, step), (kind, own), flat) for row in rows for col in cols]
     addends = math.prod(view.spec.mesh.sizes[m] for m in pending)
     return cells if addends < 2 else [*_sheets(rows, cols, min(addends, 4)), *cells]
 
@@ -139,7 +141,7 @@ def headers(rows: Sequence[Placed], cols: Sequence[Placed], pending: bool = Fals
     return marks
 
 
-def _cell(row: Placed, col: Placed, view: View, at: tuple[int, int], pending: frozenset[int], flat: bool) -> Cell:
+def _cell(row: Placed, col: Placed, view: View, at: tuple[int, int], filled: tuple[CellKind, bool], flat: bool) -> Cell:
     rank, step = at
     span = col.piece.span if view.flat or flat or not view.cols else (*row.piece.span, *col.piece.span)
     kinds = {row.piece.kind, col.piece.kind}
@@ -148,8 +150,7 @@ def _cell(row: Placed, col: Placed, view: View, at: tuple[int, int], pending: fr
         label = "?" if kind == "unknown" and col.size >= 9 else ""
         hole: CellKind = "padding" if kind == "padding" else "unknown"
         return Cell(col.at, row.at, col.size, row.size, hole, label=label, rank=rank, step=step)
-    summed = bool(view.owned.pending - pending)
-    owner = None if summed else rank if pending else _owner(row.piece, col.piece, view, flat)
+    owner = None if not filled[1] else rank if filled[0] == "addend" else _owner(row.piece, col.piece, view, flat)
     note = f"r{owner}" if view.owned.many and owner is not None and owner != rank else ""
     label, size = _label(row, col, view, flat)
     if note and (row.size < 21 or col.size < text_width(note, 7) + 2 or "\n" in label):
@@ -159,7 +160,7 @@ def _cell(row: Placed, col: Placed, view: View, at: tuple[int, int], pending: fr
         row.at,
         col.size,
         row.size,
-        "addend" if pending else "sum" if summed else "element",
+        filled[0],
         view.owned.hue(owner),
         label,
         note,

@@ -17,7 +17,24 @@ from shardviz.picture.theme import LIGHT, Role, Theme
 FONT = "DejaVu Sans, Verdana, Helvetica Neue, Arial, sans-serif"
 
 _HATCH = "url(#shardviz-padding)"
-_NAME = re.compile(r"(?:step-(\d+)-)?rank-(\d+)(?:-(padding)|-element-(.*))?$|element-(.*)$")
+_NAME = re.compile(r"(?:step-\d+-)?rank-(\d+)(?:-(padding)|-element-(.*))?$|element-(.*)$")
+
+
+class Styles:
+    """How elements of a page look, each way once: a class instead of attributes that repeat."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def name(self, looks: Sequence[tuple[str, str]]) -> str:
+        """The class of elements that look so."""
+        rule = ";".join(f"{name}:{value}" for name, value in looks)
+        return self._names.setdefault(rule, f"k{len(self._names)}")
+
+    @property
+    def text(self) -> str:
+        """The style sheet."""
+        return "".join(f".{name}{{{rule}}}\n" for rule, name in self._names.items())
 
 
 class Sheet:
@@ -26,48 +43,53 @@ class Sheet:
     Args:
         theme: colours.
         told: whether cells tell whose they are and what they show, for a page that follows elements.
+        styles: of the page that the picture is for; without them every element says itself how it looks.
     """
 
-    def __init__(self, theme: Theme = LIGHT, told: bool = False) -> None:
-        self.theme, self._told = theme, told
+    def __init__(self, theme: Theme = LIGHT, told: bool = False, styles: Styles | None = None) -> None:
+        self.theme, self._told, self._styles = theme, told, styles
         self._lines: list[str] = []
-        self._group: list[str] | None = None
+        self._cell: tuple[str, str] | None = None
+        self._inner: list[tuple[str, str, str]] = []
 
     def begin(self, gid: str) -> None:
         """Begin a cell of this name."""
-        if self._told and (tag := _tag(gid)):
-            self._group = [tag]
+        if self._told:
+            self._cell = _told(gid)
 
     def end(self) -> None:
-        """End the cell."""
-        if self._group is not None:
-            self._lines.append("".join(self._group) + "</g>")
-            self._group = None
+        """End the cell; one of a single element needs no group."""
+        if self._cell is not None:
+            kind, told = self._cell
+            if len(self._inner) == 1:
+                self._lines.append(_element(*self._inner[0], kind, told))
+            else:
+                self._lines.append(f'<g class="{kind}"{told}>{"".join(_element(*one) for one in self._inner)}</g>')
+            self._cell, self._inner = None, []
 
     def rectangle(self, x: float, y: float, width: float, height: float, radius: float, look: Look) -> None:
         """Add a rectangle with round corners."""
-        place = f'x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" height="{_number(height)}" rx="{_number(radius)}"'
-        self._add(f"<rect {place}{self._paint(look)}/>")
+        place = f'x="{self._number(x)}" y="{self._number(y)}" width="{self._number(width)}" height="{self._number(height)}"'
+        self._add("rect", f'{place} rx="{self._number(radius)}"', self._paint(look))
 
-    def path(self, data: str, look: Look) -> None:
-        """Add a path; open ones have round ends."""
-        ends = ' stroke-linecap="round" stroke-linejoin="round"' if look.fill is None else ""
-        self._add(f'<path d="{data}"{self._paint(look)}{ends}/>')
+    def path(self, points: Sequence[tuple[float, float]], curved: bool, closed: bool, look: Look) -> None:
+        """Add a line through points, the curve that three of them make, or an area; open ones have round ends."""
+        first, *rest = (f"{self._number(x)} {self._number(y)}" for x, y in points)
+        data = f"M{first}{'Q' + ' '.join(rest) if curved else ''.join('L' + point for point in rest)}{'Z' * closed}"
+        ends = [] if closed else [("stroke-linecap", "round"), ("stroke-linejoin", "round")]
+        self._add("path", f'd="{data}"', [*self._paint(look), *ends])
 
     def text(self, x: float, y: float, text: str, size: float, role: Role, anchor: str, bold: bool) -> None:
         """Add a line of text."""
-        place = "" if anchor == "start" else f' text-anchor="{anchor}"'
-        weight = ' font-weight="bold"' if bold else ""
-        self._add(
-            f'<text x="{_number(x)}" y="{_number(y)}" font-size="{_number(size)}" fill="{self.theme.color(role)}"'
-            f"{place}{weight}>{escape(text, quote=False)}</text>"
-        )
+        looks = [("font-size", f"{_number(size)}{'px' if self._styles else ''}"), ("fill", self.theme.color(role))]
+        looks += [("text-anchor", anchor)] * (anchor != "start") + [("font-weight", "bold")] * bold
+        self._add("text", f'x="{self._number(x)}" y="{self._number(y)}"', looks, escape(text, quote=False))
 
     def document(self, width: float, height: float, label: str, style: str, dims: Sequence[int] | None, words: str) -> str:
         """All of it as one SVG document on a ground of its own."""
         body, wide, high = "\n".join(self._lines), _number(width), _number(height)
         # Pictures stand side by side in one document, where a name counts once: each has a name of its own for its hatching.
-        hatch = f"shardviz-padding-{crc32(body.encode()):08x}"
+        hatch = f"shardviz-padding-{crc32(body.encode()):08x}" if self._styles is None else "shardviz-padding"
         told = "" if dims is None else f' data-dims="{" ".join(map(str, dims))}"'
         told += f' aria-describedby="{escape(words)}"' if words else ""
         surface, ink = self.theme.color("surface"), self.theme.color("muted")
@@ -78,25 +100,40 @@ class Sheet:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" '
             f'role="img" aria-label="{escape(label)}" font-family="{FONT}"{told}>\n'
-            f"{f'<style>{style}</style>' if style else ''}{pattern if _HATCH in body else ''}\n"
+            f"{f'<style>{style}</style>' if style else ''}{pattern if _HATCH in body or self._styles else ''}\n"
             f'<rect width="{wide}" height="{high}" rx="8" fill="{surface}"/>\n'
             f"{body.replace(_HATCH, f'url(#{hatch})')}\n</svg>\n"
         )
 
-    def _add(self, element: str) -> None:
-        (self._lines if self._group is None else self._group).append(element)
+    def _add(self, tag: str, place: str, looks: Sequence[tuple[str, str]], text: str = "") -> None:
+        kind = self._styles.name(looks) if self._styles else ""
+        told = place if kind else place + "".join(f' {name}="{value}"' for name, value in looks)
+        end = f">{text}</{tag}>" if text else "/>"
+        if self._cell is None:
+            self._lines.append(_element(tag, f"{told}{end}", kind))
+        else:
+            self._inner.append((tag, f"{told}{end}", kind))
 
-    def _paint(self, look: Look) -> str:
+    def _paint(self, look: Look) -> list[tuple[str, str]]:
         color = self.theme.color
-        fill = _HATCH if look.hatch else color(look.fill) if look.fill else "none"
+        fill = [("fill", _HATCH if look.hatch else color(look.fill) if look.fill else "none")]
         if look.stroke is None:
-            return f' fill="{fill}"'
-        dash = f' stroke-dasharray="{" ".join(map(_number, look.dash))}"' if look.dash else ""
-        return f' fill="{fill}" stroke="{color(look.stroke)}" stroke-width="{_number(look.width)}"{dash}'
+            return fill
+        dash = [("stroke-dasharray", " ".join(map(_number, look.dash)))] if look.dash else []
+        return [*fill, ("stroke", color(look.stroke)), ("stroke-width", _number(look.width)), *dash]
+
+    def _number(self, value: float) -> str:
+        return _number(value, 1 if self._styles else 2)
 
 
 def write_svg(
-    scene: Scene, label: str, theme: Theme = LIGHT, style: str = "", dims: Sequence[int] | None = None, words: str = ""
+    scene: Scene,
+    label: str,
+    theme: Theme = LIGHT,
+    style: str = "",
+    dims: Sequence[int] | None = None,
+    words: str = "",
+    styles: Styles | None = None,
 ) -> str:
     """The scene as one SVG document, without a drawing library.
 
@@ -107,8 +144,9 @@ def write_svg(
         style: a style sheet that goes with the theme.
         dims: the tensor dimensions that the cells' spans are about; every cell then tells its span, for a page that follows.
         words: the id of an element beside the picture that says it at length.
+        styles: of the page that the picture is for.
     """
-    sheet = Sheet(theme, dims is not None)
+    sheet = Sheet(theme, dims is not None, styles)
     for mark in scene.marks:
         if isinstance(mark, Cell):
             sheet.begin(mark.gid)
@@ -117,35 +155,35 @@ def write_svg(
                 case Rectangle(x, y, width, height, radius, look):
                     sheet.rectangle(x, y, width, height, radius, look)
                 case Stroke():
-                    sheet.path(path_data(part.points, part.curved, part.closed), part.look)
+                    sheet.path(part.points, part.curved, part.closed, part.look)
                 case Words(x, y, text, size, role, anchor, bold):
                     sheet.text(x, y, text, size, role, anchor, bold)
         sheet.end()
     return sheet.document(scene.width, scene.height, label, style, dims, words)
 
 
-def path_data(points: Sequence[tuple[float, float]], curved: bool, closed: bool) -> str:
-    """A line as SVG's path commands."""
-    first, *rest = (f"{_number(x)} {_number(y)}" for x, y in points)
-    return f"M{first}{'Q' + ' '.join(rest) if curved else ''.join('L' + point for point in rest)}{'Z' * closed}"
+def _element(tag: str, rest: str, kind: str = "", cell: str = "", told: str = "") -> str:
+    """An element's text, with its classes and what its cell tells."""
+    kinds = f"{cell} {kind}".strip()
+    return f"<{tag}{f' class={chr(34)}{kinds}{chr(34)}' if kinds else ''}{told} {rest}"
 
 
-def _tag(gid: str) -> str:
-    """A cell's opening tag, which tells its step, its rank, and the elements that it shows; "" where it tells nothing."""
+def _told(gid: str) -> tuple[str, str] | None:
+    """A cell's classes, and what it tells: its rank, and the elements that it shows; None where it tells nothing."""
     found = _NAME.match(gid)
     if found is None:
-        return ""
-    step, rank, padding, element, alone = found.groups()
+        return None
+    rank, padding, element, alone = found.groups()
     edges: list[int] = []
     for run in (element or alone or "").split(",") if element or alone else ():
         low, _, high = run.partition(":")
         edges += [int(low), int(high or int(low) + 1)]
-    told = "".join(f' data-{name}="{value}"' for name, value in (("step", step), ("rank", rank)) if value is not None)
+    told = f' data-rank="{rank}"' if rank is not None else ""
     told += f' data-span="{" ".join(map(str, edges))}"' if edges else ""
-    return f'<g class="cell{" pad" if padding else ""}"{told}>'
+    return "cell pad" if padding else "cell", told
 
 
-def _number(value: float) -> str:
-    """A place with two digits; halves of the last one are rounded up, whatever the arithmetic that led there."""
-    text = f"{value + 1e-6:.2f}".rstrip("0").rstrip(".")
+def _number(value: float, digits: int = 2) -> str:
+    """A place; halves of the last digit are rounded up, whatever the arithmetic that led there."""
+    text = f"{value + 1e-6:.{digits}f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text

@@ -10,7 +10,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.path import Path
 
 from shardviz.picture.look import Look
-from shardviz.picture.svg import Sheet, path_data
+from shardviz.picture.svg import Sheet
 from shardviz.picture.theme import ROLES, Role, Theme
 
 CORNERS = 18
@@ -61,7 +61,7 @@ class SvgRenderer(RendererBase):
             self._sheet.rectangle(left, top, right - left, bottom - top, points[0][0] - left, look)
             return
         closed = codes[-1:] == [Path.CLOSEPOLY]
-        self._sheet.path(path_data(points[:-1] if closed else points, Path.CURVE3 in codes, closed), look)
+        self._sheet.path(points[:-1] if closed else points, Path.CURVE3 in codes, closed, look)
 
     def draw_text(  # the arguments are matplotlib's
         self, gc: Any, x: float, y: float, s: str, prop: FontProperties, *_: Any, mtext: Any = None
