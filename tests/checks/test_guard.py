@@ -169,6 +169,52 @@ def warned():
     return "".join(str(one.message) for one in seen if "shardviz" not in str(one.category) and "torch" in str(one.message))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("flattened", [(), ("a", "b"), ("b", "c"), ("a", "c"), ("a", "b", "c")])
+def test_wrong_gathers_over_flattened_meshes_are_foretold(eight_ranks, count, flattened):
+    foretold, differing = eight_ranks.apply(gathered, flattened, timeout=120)[0]
+    assert differing == []
+    assert bool(foretold) == bool(flattened)
+    count(f"full_tensor on (2, 2, 2), {flattened or 'nothing'} flattened: 84 cases, {foretold} foretold and seen to be wrong")
+
+
+def gathered(flattened):
+    """How many tensors are foretold to be gathered wrongly, and on which of all torch does something else."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import distribute_tensor
+
+    from shardviz.checks.guarding.flattened import gathered_wrongly
+    from shardviz.core.spec import Spec
+    from shardviz.tensors.reported import flattened_dims, torch_placements
+
+    mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=("a", "b", "c"))
+    if flattened:
+        mesh[flattened]._flatten("flat")
+    foretold, differing = 0, []
+    for text in (
+        "S(0), S(0), S(0)",
+        "S(0), S(0), R",
+        "S(0), R, S(0)",
+        "R, S(0), S(0)",
+        "S(0), S(1), S(0)",
+        "S(1), S(0), S(0)",
+        "S(0), S(0), S(1)",
+    ):
+        for rows in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 13, 17):
+            whole = torch.arange(rows * 4).view(rows, 4)
+            spec = Spec((rows, 4), {"a": 2, "b": 2, "c": 2}, text)
+            made = distribute_tensor(whole, mesh, torch_placements(spec), src_data_rank=None)
+            said = gathered_wrongly(spec, flattened_dims(spec, mesh))
+            wrong = torch.tensor(int(not torch.equal(made.full_tensor(), whole)))
+            dist.all_reduce(wrong)
+            foretold += bool(said)
+            if bool(wrong) != bool(said):
+                differing.append(str(spec))
+    return foretold, differing
+
+
 CURES = {
     "2 and 1 rows": "shape=(3, 3), stride=(3, 1)",
     "5, 5, 5 and 2 rows": "shape=(17, 3), stride=(3, 1)",
@@ -420,9 +466,10 @@ def following_the_advice(directory):
             with corrected_offsets():
                 assert guard(model).ok
                 save({"weight": model.weight}, checkpoint_id=f"{directory}/{number}")
-                whole, before = model.weight.full_tensor(), model.weight.to_local().clone()
+                before = model.weight.to_local().clone()
                 model.weight.data.zero_()
                 load({"weight": model.weight}, checkpoint_id=f"{directory}/{number}")
+            whole = torch.arange(1.0, model.weight.numel() + 1).view(model.weight.shape)  # not full_tensor, which may be wrong
             plain = {"weight": torch.zeros_like(whole)}
             load(plain, checkpoint_id=f"{directory}/{number}")
             saved = {torch.equal(model.weight.to_local(), before) and torch.equal(plain["weight"], whole)}
