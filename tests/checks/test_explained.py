@@ -15,8 +15,10 @@ from shardviz.checks.checkpoints.chunks import Box
 from shardviz.checks.checkpoints.facts import Chunk, StoredTensor
 from shardviz.checks.checkpoints.mend import mend, rescue
 from shardviz.checks.checkpoints.metadata import Place
+from shardviz.core.spec import Spec
 from tests import oracle
 from tests.checks import programs, saved
+from tests.checks.test_origin import MORE, TWO_CUTS, played
 
 STALE = -77.0
 
@@ -125,3 +127,22 @@ def test_no_part_is_ever_put_where_it_does_not_belong(tmp_path_factory, case, da
 def test_a_wrong_place_would_be_seen():
     assert promises(10, 4) == [(0, 3), (3, 3), (6, 3), (9, 1)]
     assert Box((3,), (2,)) not in (None, Box((1,), (2,)))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_what_torch_lost_is_never_put_where_it_does_not_belong(tmp_path, kept):
+    """The other explanations leave right what the way of cutting explains, or say that it is in doubt."""
+    right = {}
+    for place, (shape, mesh, placements) in enumerate([*TWO_CUTS, *MORE]):
+        tensor, truth = played(Spec(shape, mesh, placements), kept)
+        if not tensor.whole and not tensor.overlapping_elements:
+            right[f"t{place}"] = StoredTensor(f"t{place}", shape, "int8", tensor.chunks), truth, math.prod(mesh.values())
+    for tensor, truth, ranks in right.values():
+        for rank in range(ranks):
+            (tmp_path / f"__{rank}_0.distcp").touch()
+        (rescued,) = rescue(Checkpoint(tmp_path, (tensor,), (), (), "torch"))
+        for path in tmp_path.iterdir():
+            path.unlink()
+        for box, true, chunk in zip(rescued.boxes, truth, tensor.chunks, strict=True):
+            assert box in (true, None)
+            assert box == true or chunk in rescued.doubted
