@@ -11,6 +11,7 @@ import torch.distributed.checkpoint as dcp
 
 from shardviz.checks.checkpoints.checkpoint import checkpoint
 from shardviz.checks.checkpoints.content import compare_checkpoints
+from shardviz.checks.checkpoints.converting import convert
 from shardviz.checks.checkpoints.mend import mend, rescue
 from shardviz.core.errors import FileError
 from tests.checks import saved
@@ -67,6 +68,7 @@ def looked_at(directory, thorough):
             list(compare_checkpoints(found, found))
             found.save(directory.with_suffix(".html"))
             mend(found, directory.with_suffix(".mended"))
+            convert(found, directory.with_suffix(".safetensors"))
     except FileError as error:
         return str(error)
     return found.whole

@@ -14,7 +14,7 @@ from shardviz.core.errors import FileError
 
 __all__ = ["Verified", "verified"]
 
-_BLOCK = 1 << 22
+_BLOCK, _LARGEST_READ = 1 << 22, 1 << 26
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,8 @@ class _Stretch(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         left = max(self._place.length - self._at, 0)
+        if min(left, size if size >= 0 else left) > _LARGEST_READ:
+            raise FileError("a length in its archive is not true")  # of a directory: content is read in blocks
         data = self._files.read(self._place.file, self._place.start + self._at, left if size < 0 else min(size, left))
         self._at += len(data)
         return data
