@@ -2,11 +2,14 @@
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+from shardviz.ranks.scenarios.models import one_weight
 
 
 def mesh(*sizes, names=None):
@@ -89,3 +92,20 @@ def only_two_build():
         raise ValueError("no room")
     dist.barrier()
     return embedding(8)
+
+
+def save_each(texts, directory):
+    """What a plain save of each comes to, loaded into the same layout again: "refused", "loses elements" or "whole"."""
+    found = []
+    for number, text in enumerate(texts):
+        weight = one_weight(text).weight
+        before = weight.to_local().detach().clone()
+        try:
+            dcp.save({"it": weight}, checkpoint_id=f"{directory}/{number}")
+        except dcp.api.CheckpointException:
+            found.append("refused")
+            continue
+        weight.to_local().detach().fill_(-1)
+        dcp.load({"it": weight}, checkpoint_id=f"{directory}/{number}")
+        found.append("whole" if torch.equal(weight.to_local(), before) else "loses elements")
+    return found

@@ -9,8 +9,11 @@ import torch.distributed as dist
 
 from shardviz.checks.audits import compared as audit_compared
 from shardviz.checks.audits.audit import audit
+from shardviz.checks.audits.parameter import findings_of
+from shardviz.checks.audits.release import installed_release
 from shardviz.checks.audits.trials import Outcome, Trials, try_on
 from shardviz.core.errors import SpecError
+from shardviz.core.spec import parse
 from shardviz.ranks.scenarios import one_weight, stack
 from tests.checks import jobs
 
@@ -30,15 +33,44 @@ MESHES = (
 )
 
 
+def chosen(choose):
+    """A random tensor of eight ranks."""
+    mesh, rows = choose.choice(MESHES), choose.randint(1, 70)
+    shape = f"[{rows}]" if "S(1)" not in mesh and choose.random() < 0.6 else f"[{rows}, 3]"
+    return f"{shape} on {mesh}"
+
+
+def saving(text):
+    """What the audit says of a plain save."""
+    kinds = {one.kind for one in findings_of(parse(text).with_made_by("fsdp2"), installed_release().reports)}
+    if "checkpoint-refused" in kinds:
+        return "refused"
+    return "loses elements" if "checkpoint-loses-elements" in kinds else "whole"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_a_thousand_random_saves(eight_ranks, tmp_path, part, count):
+    choose = random.Random(part)
+    texts = [chosen(choose) for _ in range(50)]
+    found = eight_ranks.apply(jobs.save_each, texts, str(tmp_path), timeout=300)
+    # A rank that holds nothing of what is lost has its part whole.
+    real = [next((said for said in one if said != "whole"), "whole") for one in zip(*found, strict=True)]
+    wrong = [f"{text}: {saving(text)}, really {said}" for text, said in zip(texts, real, strict=True) if saving(text) != said]
+    count(
+        f"audit against real saves: {len(texts)} cases, {sum(said != 'whole' for said in real)} not whole, {len(wrong)} wrong"
+    )
+    assert wrong == []
+
+
 def test_random_cases(eight_ranks, count):
     choose = random.Random(5)
     wrong, errors = [], 0
     for _ in range(CASES):
-        mesh, rows = choose.choice(MESHES), choose.randint(1, 70)
-        shape = f"[{rows}]" if "S(1)" not in mesh and choose.random() < 0.6 else f"[{rows}, 3]"
-        found = audit(one_weight, f"{shape} on {mesh}", ranks=eight_ranks)
+        text = chosen(choose)
+        found = audit(one_weight, text, ranks=eight_ranks)
         errors += bool(found.errors)
-        wrong += [f"{shape} on {mesh}: {words}" for words in found.surprises]
+        wrong += [f"{text}: {words}" for words in found.surprises]
     count(f"audit against real saves, loads and broadcast loads: {CASES} cases, {errors} with errors, {len(wrong)} wrong")
     assert wrong == []
     assert errors
