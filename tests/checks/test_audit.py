@@ -8,10 +8,12 @@ from shardviz.checks.audits import release as audit_release
 from shardviz.checks.audits.audit import audit
 from shardviz.checks.audits.kinds import ERRORS, KINDS, NOTES, WARNINGS
 from shardviz.checks.audits.lines import Question, in_sharding_order, left_to_right, tables
+from shardviz.checks.audits.coverage import Coverage
 from shardviz.checks.audits.mesh import Grid
 from shardviz.checks.audits.parameter import findings_of, is_wrong
 from shardviz.checks.audits.proof import torch_refuses
 from shardviz.checks.audits.release import ask_torch, release
+from shardviz.checks.audits.subjects import Subject
 from shardviz.checks.audits.sweep import read_sweep, sweep
 from shardviz.core.errors import SpecError, TorchError
 from shardviz.core.layout import layout
@@ -264,7 +266,7 @@ def test_cures():
     (found,) = audit((32_001, 8), mesh="dp=4, tp=2").parameters
     padding, meshes, mend = found.cures
     assert padding == "pad dimension 0 from 32001 to 32002, the next multiple of 2"
-    assert meshes == "or train as many ranks on dp=8 × tp=1, dp=2 × tp=4, dp=1 × tp=8"
+    assert meshes == "train as many ranks on dp=8 × tp=1, dp=2 × tp=4, dp=1 × tp=8"
     assert "corrected_offsets" in mend
     assert not audit((32_002, 8), mesh="dp=4, tp=2")
     for sizes in ({"dp": 8, "tp": 1}, {"dp": 2, "tp": 4}, {"dp": 1, "tp": 8}):
@@ -309,7 +311,9 @@ def test_a_report_in_words_and_as_data():
 
 def test_the_map_of_meshes():
     found = sweep(
-        lambda mesh: [Grid.of(mesh).spec((9,), "S(0)")], read_sweep("dp=3..4, tp=1|2"), audit_release.installed_release()
+        lambda mesh: Subject((("", Grid.of(mesh).spec((9,), "S(0)")),), Coverage(1)),
+        read_sweep("dp=3..4, tp=1|2"),
+        audit_release.installed_release(),
     )
     assert found.bad == ((4, 2),)
     assert found.text.splitlines()[1:4] == ["     tp  1 2", "dp=3     · ·", "dp=4     · L"]
@@ -320,7 +324,7 @@ def test_the_map_of_meshes():
 def test_a_sweep_that_no_map_could_show_is_refused_at_once():
     ranges = read_sweep("dp=1..999999999999, tp=1..8")
     with pytest.raises(SpecError, match=r"a sweep over 7,999,999,999,992 meshes; a map shows at most 10,000"):
-        sweep(lambda mesh: [], ranges, audit_release.installed_release())
+        sweep(lambda mesh: Subject((), Coverage(0)), ranges, audit_release.installed_release())
 
 
 @pytest.mark.parametrize(

@@ -30,27 +30,33 @@ def described(folder: str) -> dict[str, Any]:
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
     whole = dict(model.named_parameters())
-    tp, ep = _placements(model, model.tp_plan), _placements(model, getattr(model, "ep_plan", None) or {})
+    plans = model.tp_plan or {}, getattr(model, "ep_plan", None) or {}
+    (tp, styles), (ep, _) = _placements(model, plans[0]), _placements(model, plans[1])
     text = config.get_text_config()
     parameters = {name for some in names.values() for name in some}
     return {
         "name": type(model).__name__,
         "source": f"transformers {transformers.__version__}",
         "parameters": [
-            [name, list(one.shape), tp.get(name), ep.get(name), [other for other in names[id(one)] if other != name]]
+            [
+                name,
+                list(one.shape),
+                tp.get(name),
+                ep.get(name),
+                [other for other in names[id(one)] if other != name],
+                styles.get(name, ""),
+            ]
             for name, one in whole.items()
         ],
-        "tp": bool(model.tp_plan),
-        "ep": bool(getattr(model, "ep_plan", None)),
-        "heads": _heads(text, config),
-        "experts": next((n for key in EXPERTS if isinstance(n := getattr(text, key, None), int)), 0),
+        "tp": bool(plans[0]),
+        "ep": bool(plans[1]),
+        "heads": {key: count for key in HEADS if isinstance(count := getattr(text, key, None), int)},
         "gaps": gaps,
         "buffers": [[name, list(one.shape)] for name, one in model.state_dict().items() if name not in parameters],
     }
 
 
-EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
-"""What configurations call the number of experts of a layer."""
+HEADS = ("num_attention_heads", "num_key_value_heads")
 
 
 def _built(config: Any, transformers: Any) -> Any:
@@ -68,12 +74,12 @@ def _built(config: Any, transformers: Any) -> Any:
     return model
 
 
-def _placements(model: Any, plan: dict[str, str]) -> dict[str, str]:
-    """How the styles of a plan cut each parameter: transformers' own styles do it, on a mesh of one pretended rank."""
+def _placements(model: Any, plan: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """How a plan cuts each parameter, and its style: transformers' own styles do it, on a mesh of one pretended rank."""
     from transformers.integrations.tensor_parallel import ALL_PARALLEL_STYLES, replace_layer_number_by_wildcard
 
     mesh = DeviceMesh("cpu", [0], mesh_dim_names=("tp",))
-    cut = {}
+    cut, styles = {}, {}
     for module_name, module in model.named_modules():
         for own in [key for key, parameter in module.named_parameters(recurse=False) if parameter is not None]:
             name = f"{module_name}.{own}" if module_name else own
@@ -81,24 +87,14 @@ def _placements(model: Any, plan: dict[str, str]) -> dict[str, str]:
             style = plan.get(pattern) or plan.get(pattern.rpartition(".")[0])
             if style is None:
                 continue
+            styles[name] = style
             before = module._parameters[own]
             ALL_PARALLEL_STYLES[style].shard_param(module, own, mesh)
             after = module._parameters[own]
             module._parameters[own] = before
             if isinstance(after, DTensor):
                 cut[name] = str(after.placements[0])
-    return cut
-
-
-def _heads(*configs: Any) -> list[list[int]]:
-    """Query heads and key-value heads, of every part that has attention; those that the class itself made up are left out."""
-    pairs = set()
-    for config in configs:
-        heads = getattr(config, "num_attention_heads", None)
-        if isinstance(heads, int):
-            groups = getattr(config, "num_key_value_heads", None)
-            pairs.add((heads, groups if isinstance(groups, int) else heads))
-    return [list(pair) for pair in sorted(pairs)]
+    return cut, styles
 
 
 def main() -> None:

@@ -52,13 +52,12 @@ def model_of(path: Path) -> Model:
         answer["name"],
         answer["source"],
         tuple(
-            Planned(name, tuple(shape), _placement(tp), _placement(ep), tuple(tied))
-            for name, shape, tp, ep, tied in answer["parameters"]
+            Planned(name, tuple(shape), _placement(tp), _placement(ep), tuple(tied), style)
+            for name, shape, tp, ep, tied, style in answer["parameters"]
         ),
         answer["tp"],
         answer["ep"],
-        tuple((heads, groups) for heads, groups in answer["heads"]),
-        answer["experts"],
+        answer["heads"],
         tuple(answer["gaps"]),
         tuple((name, tuple(shape)) for name, shape in answer["buffers"]),
     )

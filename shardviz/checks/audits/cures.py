@@ -23,11 +23,11 @@ def cures_of(spec: Spec, reports: Reports, kinds: frozenset[str]) -> tuple[str, 
     found = [f"pad dimension {dim} from {spec.shape[dim]} to {size}" + why for dim, size, why in _padded(spec, reports)]
     meshes = list(_other_meshes(spec, reports))
     if meshes:
-        found.append("or train as many ranks on " + ", ".join(meshes))
+        found.append("train as many ranks on " + ", ".join(meshes))
     offsets = kinds - {"train-refused", "sharding-refused", "forward-refused", "full-tensor-wrong"}
     if offsets:
         rest = " (it does not help against the rest)" if offsets != kinds else ""
-        found.append(f"{'or ' if found else ''}save and load inside `with shardviz.corrected_offsets():`{rest}")
+        found.append(f"save and load inside `with shardviz.corrected_offsets():`{rest}")
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
@@ -21,7 +21,7 @@ from shardviz.core.errors import SpecError, TorchError
 from shardviz.core.mesh import Mesh
 from shardviz.core.spec import Spec
 
-__all__ = ["Plan", "forward_findings", "live_specs", "module_specs", "plans_of"]
+__all__ = ["Plan", "built_specs", "forward_findings", "live_specs", "module_specs", "plans_of"]
 
 Plan: TypeAlias = Mapping[str, Any] | Callable[[Any, Any], object] | None
 """A plan as `parallelize_module` takes it, one such plan per model dimension by its name, or a function of module and mesh."""
@@ -46,17 +46,41 @@ def module_specs(model: Any, grid: Grid, plan: Plan) -> list[tuple[str, Spec]]:
     """
     if grid.mesh.size != max(grid.mesh.ranks) + 1:
         raise SpecError(f"a plan is applied on a mesh of ranks 0 to {grid.mesh.size - 1}; this one is {grid.mesh}")
-    job = pickle.dumps((list(sys.path), cloudpickle.dumps((model, plan, grid))))
+    found, _ = _elsewhere(("plan", model, plan, grid), f"torch did not apply the plan on {grid.mesh}")
+    return found
+
+
+def built_specs(build: Callable[..., Any], args: Sequence[Any], mesh: Mesh) -> tuple[list[tuple[str, Spec]], list[str]]:
+    """What a builder makes of its parameters on a mesh of pretended ranks, and the names of those that are no DTensors.
+
+    Args:
+        build: called with a `DeviceMesh` of that mesh and `args`; it gives the model, sharded.
+
+    Raises:
+        TorchError: it raised, or gave no module.
+    """
+    if mesh.ranks != tuple(range(mesh.size)):
+        raise SpecError(f"a builder is run on a mesh of ranks 0 to {mesh.size - 1}; this one is {mesh}")
+    return _elsewhere(("build", build, tuple(args), mesh), f"the builder did not build on {mesh}")
+
+
+def _elsewhere(job: tuple[Any, ...], failed: str) -> tuple[list[tuple[str, Spec]], list[str]]:
+    """Have it done in a fresh process with a process group that only pretends."""
+    packed = pickle.dumps((list(sys.path), cloudpickle.dumps(job)))
     command = [sys.executable, "-m", "shardviz.checks.audits.apply"]
-    done = subprocess.run(command, input=job, capture_output=True, timeout=PATIENCE, check=False)
+    try:
+        done = subprocess.run(command, input=packed, capture_output=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        raise TorchError(f"{failed} within {PATIENCE:g} seconds") from None
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it ended without a word"]
-        raise TorchError(f"torch did not apply the plan on {grid.mesh}: {last[0]}")
+        raise TorchError(f"{failed}: {last[0]}")
+    parameters, plain = json.loads(done.stdout.splitlines()[-1])
     found = []
-    for name, shape, names, sizes, ranks, placements, made_by in json.loads(done.stdout.splitlines()[-1]):
+    for name, shape, names, sizes, ranks, placements, made_by in parameters:
         mesh = Mesh(dict(zip(names, sizes, strict=True)), ranks)
         found.append((name, Spec(shape, mesh, placements, made_by)))
-    return found
+    return found, plain
 
 
 def forward_findings(model: Any, grid: Grid, plan: Plan) -> Iterator[tuple[str, Finding]]:

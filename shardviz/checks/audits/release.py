@@ -11,10 +11,13 @@ from shardviz.checks.audits.kinds import Place
 from shardviz.checks.audits.lines import Box, Question, Reports, in_sharding_order, left_to_right
 from shardviz.core.errors import TorchError
 
-__all__ = ["Release", "ask_torch", "installed_release"]
+__all__ = ["Release", "ask_torch", "installed_release", "named_release"]
 
 KNOWN = range(10, 16)
 """The minor releases of torch 2 that report from left to right: 2.10 to 2.15."""
+
+RIGHT = (8, 9)
+"""The minor releases that report what the ranks hold, in all of 975 swept cases; their reconstruction is another matter."""
 
 SAMPLES = (
     Question(9, (4, 2), (2, 1), True),
@@ -46,15 +49,36 @@ def installed_release() -> Release:
     try:
         torch = version("torch").partition("+")[0]
     except PackageNotFoundError as error:
-        raise TorchError("no torch is installed here: an audit is about the installed torch") from error
+        raise TorchError("no torch is installed here: name the release that the job runs on (--torch 2.13)") from error
+    return release(torch)
+
+
+def named_release(torch: str) -> Release:
+    """A release by its number, such as "2.13"; it need not be installed.
+
+    Raises:
+        TorchError: how it reports is not known, and it is not the installed one, which could be asked.
+    """
+    number = re.fullmatch(r"2\.(\d+)(\.\d+)?(\+.*)?", torch)
+    try:
+        installed = version("torch").partition("+")[0]
+    except PackageNotFoundError:
+        installed = "none"
+    if torch != installed and not (number and int(number[1]) in (*RIGHT, *KNOWN)):
+        known = f"2.{RIGHT[0]} to 2.{KNOWN[-1]}"
+        raise TorchError(f"torch {torch!r}: how it reports is known of {known}, and of the installed one ({installed})")
     return release(torch)
 
 
 def release(torch: str) -> Release:
     """The same for a version number; one that is not known is asked of the installed torch."""
-    number = re.match(r"2\.(\d+)\.", f"{torch}.")
+    number = re.fullmatch(r"2\.(\d+)(\.\d+)?", torch.partition("+")[0])
     if number and int(number[1]) in KNOWN:
         return Release(torch, left_to_right, "arithmetic")
+    if number and int(number[1]) in RIGHT:
+        return Release(
+            torch, in_sharding_order, f"arithmetic of shapes and offsets, which torch 2.{number[1]} reports as they are"
+        )
     asked = [(one, ask_torch(one)) for one in SAMPLES]
     count = sum(len(found) for _, found in asked)
     how = f"arithmetic; shardviz does not know torch {torch}: asked at {count} sample coordinates"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from shardviz.checks.audits.coverage import Coverage
 from shardviz.checks.audits.cures import cures_of
-from shardviz.checks.audits.kinds import Finding
+from shardviz.checks.audits.kinds import KINDS, Finding
 from shardviz.checks.audits.parameter import Parameter, findings_of
 from shardviz.checks.audits.release import Release
 from shardviz.core.errors import SpecError
@@ -20,19 +21,23 @@ __all__ = ["Audit", "examine"]
 
 @dataclass(frozen=True)
 class Audit:
-    """What the installed torch will get wrong about some parameters. True when there are errors.
+    """What torch will get wrong about some parameters. True when something was found, or was not checked.
 
     Attributes:
         torch: the release.
         mesh: in words.
-        parameters: all of them, with their findings.
+        parameters: all that were checked, with their findings.
         known_by: how this is known.
+        coverage: how many parameters were checked, by whose word.
+        reading: how the mesh was read, in words; "" where the placements were given.
     """
 
     torch: str
     mesh: str
     parameters: tuple[Parameter, ...]
     known_by: str
+    coverage: Coverage
+    reading: str = ""
 
     @property
     def errors(self) -> int:
@@ -44,13 +49,20 @@ class Audit:
         """The parameters that have errors."""
         return tuple(one for one in self.parameters if one.errors)
 
+    @property
+    def ok(self) -> bool:
+        """Whether everything was checked and nothing is wrong."""
+        return not self.errors and self.coverage.complete
+
     def __bool__(self) -> bool:
-        return bool(self.errors)
+        return not self.ok
 
     def __getitem__(self, name: str) -> Parameter:
         for one in self.parameters:
             if one.name == name:
                 return one
+        if name in self.coverage.unknown:
+            raise SpecError(f"{name} was not checked: it {self.coverage.why}")
         raise SpecError(f"no parameter {name!r} was audited; there are {', '.join(one.name for one in self.parameters[:8])}")
 
     def json(self) -> dict[str, Any]:
@@ -58,7 +70,9 @@ class Audit:
         return {
             "torch": self.torch,
             "mesh": self.mesh,
+            "reading": self.reading,
             "known_by": self.known_by,
+            "coverage": self.coverage.json(),
             "parameters": [
                 {
                     "name": one.name,
@@ -70,58 +84,110 @@ class Audit:
                 for one in self.parameters
             ],
             "errors": self.errors,
+            "ok": self.ok,
         }
 
     @property
     def text(self) -> str:
-        """The report in words: parameters with errors and warnings in full, the rest counted."""
-        lines = [f"torch {self.torch}, {self.mesh}: {self._verdict} (known by {self.known_by})"]
-        quiet = 0
-        alike: dict[tuple[Spec, tuple[Finding, ...]], list[Parameter]] = {}
-        for one in self.parameters:
-            alike.setdefault((one.spec, one.findings), []).append(one)
-        for group in alike.values():
-            one, more = group[0], len(group) - 1
-            said = [found for found in one.findings if found.severity != "note"]
-            if not said and len(self.parameters) > 1:
-                quiet += len(group)
-                continue
-            others = f" and {more} more like it" if more else ""
-            lines.append(f"{one.name or 'the shape'}{others}: {one.spec}")
-            lines += [f"  {found.severity:7} {found.kind}: {found.message}" for found in said or one.findings]
-            if one.cures:
-                lines.append(f"  cure    {'; '.join(one.cures)}")
-        if quiet:
-            lines.append(f"{quiet} parameter{'s' * (quiet != 1)} without errors or warnings")
+        """The report in words: what it covers, then errors and warnings, the gravest first; the rest counted."""
+        lines = [f"torch {self.torch}, {self.mesh}: {self.verdict} (known by {self.known_by})"]
+        lines += [f"read as: {self.reading}"] if self.reading else []
+        lines += [f"covered: {self.coverage.text}"] if self.coverage.text else []
+        for title, groups in (("errors", self._groups("error")), ("warnings", self._groups("warning"))):
+            lines += [f"{title}:"] if groups else []
+            for group in groups:
+                one, said = group[0], group[0].findings
+                others = f" and {len(group) - 1} more like it" if len(group) > 1 else ""
+                lines.append(f"  {one.name or 'the shape'}{others}: {one.spec}")
+                shown = [found for found in said if found.severity != "note"]
+                lines += [f"    {found.severity:7} {found.kind}: {found.message}" for found in shown]
+                lines += [f"    cure    {cure}" for cure in one.cures]
+        quiet = [one for one in self.parameters if not any(found.severity != "note" for found in one.findings)]
+        if len(self.parameters) == 1 and quiet:
+            lines.append(f"  {quiet[0].name or 'the shape'}: {quiet[0].spec}")
+            lines += [f"    {found.severity:7} {found.kind}: {found.message}" for found in quiet[0].findings]
+        elif quiet:
+            lines.append(f"{len(quiet)} parameter{'s' * (len(quiet) != 1)} without errors or warnings")
         return "\n".join(lines)
 
+    def _groups(self, severity: str) -> list[list[Parameter]]:
+        """Parameters whose gravest finding is of a severity, those with the same spec and findings together, gravest first."""
+        alike: dict[tuple[Spec, tuple[Finding, ...]], list[Parameter]] = {}
+        for one in self.parameters:
+            severities = {found.severity for found in one.findings}
+            if severity in severities and not (severity == "warning" and "error" in severities):
+                alike.setdefault((one.spec, one.findings), []).append(one)
+        return sorted(alike.values(), key=lambda group: (_gravity(group[0].findings), -_lost(group[0].findings)))
+
     @property
-    def _verdict(self) -> str:
+    def verdict(self) -> str:
+        """In a few words."""
+        count, unknown = len(self.wrong), len(self.coverage.unknown)
+        checked = self.coverage.checked
+        rest = f", and {unknown} of {self.coverage.total} parameters were not checked" if unknown else ""
         if not self.errors:
-            return "nothing is wrong"
-        count = len(self.wrong)
-        return f"{self.errors} error{'s' * (self.errors != 1)} in {count} of {len(self.parameters)} parameters"
+            if not checked:
+                return f"nothing was checked, of {self.coverage.total} parameters"
+            return f"nothing is wrong with the {checked} that were checked{rest}" if unknown else "nothing is wrong"
+        return f"{self.errors} error{'s' * (self.errors != 1)} in {count} of {checked} parameters{rest}"
 
     def __str__(self) -> str:
         return self.text
 
     def _repr_html_(self) -> str:
-        rows = [
-            f"<tr><td>{escape(one.name)}</td><td>{list(one.spec.shape)}</td><td>{found.severity}</td><td>{found.kind}</td>"
-            f"<td>{found.elements:,}</td><td>{escape(runs_text(found.indices, 4)) if found.indices else ''}</td>"
-            f"<td>{escape(found.message)}</td></tr>"
-            for one in self.parameters
-            for found in one.findings
-            if found.severity != "note"
-        ]
-        titles = ("parameter", "shape", "severity", "kind", "elements", "indices", "what")
-        heads = "".join(f"<th>{title}</th>" for title in titles)
-        caption = escape(f"torch {self.torch}, {self.mesh}: {self._verdict}")
-        return f"<table><caption>{caption}</caption><tr>{heads}</tr>{''.join(rows)}</table>"
+        rows = []
+        for severity in ("error", "warning"):
+            for group in self._groups(severity):
+                one = group[0]
+                name = escape(one.name or "the shape") + (f"<br>and {len(group) - 1} more" if len(group) > 1 else "")
+                shown = [found for found in one.findings if found.severity != "note"]
+                for place, found in enumerate(shown):
+                    span = f' rowspan="{len(shown)}"'
+                    first = f"<td{span}>{name}</td><td{span}>{escape(str(one.spec))}</td>" if not place else ""
+                    indices = escape(runs_text(found.indices, 4)) if found.indices else ""
+                    cure = f"<td{span}>{'<br>'.join(map(escape, one.cures))}</td>" if not place else ""
+                    rows.append(
+                        f"<tr>{first}<td>{found.severity}</td><td>{found.kind}</td><td>{found.elements:,}</td>"
+                        f"<td>{indices}</td><td>{escape(found.message)}</td>{cure}</tr>"
+                    )
+        titles = ("parameter", "sharded as", "severity", "kind", "elements", "indices", "what", "cure")
+        heads = "".join(f'<th scope="col">{title}</th>' for title in titles)
+        premises = "<br>".join(
+            escape(line)
+            for line in (
+                f"torch {self.torch}, {self.mesh}: {self.verdict}",
+                f"read as: {self.reading}" if self.reading else "",
+                f"covered: {self.coverage.text}" if self.coverage.text else "",
+            )
+            if line
+        )
+        caption = f'<caption style="{_CAPTION}">{premises}</caption>'
+        body = f"<tr>{heads}</tr>{''.join(rows)}" if rows else ""
+        return f'<style scoped>{_STYLE}</style><table class="shardviz-audit">{caption}{body}</table>'
+
+
+_CAPTION = "caption-side: top; text-align: left; font-weight: bold"
+_STYLE = (
+    ".shardviz-audit td, .shardviz-audit th {text-align: left !important; vertical-align: top; white-space: normal; "
+    "overflow-wrap: anywhere; min-width: 4em; max-width: 26em}"
+)
+
+
+def _gravity(findings: Sequence[Finding]) -> int:
+    return min((KINDS.index(one.kind) for one in findings), default=len(KINDS))
+
+
+def _lost(findings: Sequence[Finding]) -> int:
+    return max((one.elements for one in findings), default=0)
 
 
 def examine(
-    specs: Iterable[tuple[str, Spec]], release: Release, mesh: str = "", extra: Iterable[tuple[str, Finding]] = ()
+    specs: Iterable[tuple[str, Spec]],
+    release: Release,
+    mesh: str = "",
+    extra: Iterable[tuple[str, Finding]] = (),
+    coverage: Coverage | None = None,
+    reading: str = "",
 ) -> Audit:
     """Audit named specs; `extra` are findings of other origin, by parameter."""
     named = list(specs)
@@ -130,10 +196,15 @@ def examine(
         more.setdefault(name, []).append(finding)
     parameters = []
     for name, spec in named:
-        findings = (*more.get(name, ()), *findings_of(spec, release.reports))
+        findings = tuple(sorted((*more.get(name, ()), *findings_of(spec, release.reports)), key=_order))
         errors = frozenset(found.kind for found in findings if found.severity == "error")
         parameters.append(Parameter(name, spec, findings, cures_of(spec, release.reports, errors) if errors else ()))
-    return Audit(release.torch, mesh or _meshes(spec for _, spec in named), tuple(parameters), release.known_by)
+    where = mesh or _meshes(spec for _, spec in named)
+    return Audit(release.torch, where, tuple(parameters), release.known_by, coverage or Coverage(len(named)), reading)
+
+
+def _order(found: Finding) -> tuple[int, int]:
+    return ("error", "warning", "note").index(found.severity), KINDS.index(found.kind)
 
 
 def _meshes(specs: Iterable[Spec]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
@@ -14,7 +14,7 @@ from shardviz.core.placements import StridedShard
 from shardviz.core.runs import chunk_bounds, length
 from shardviz.core.spec import Spec
 
-__all__ = ["Known", "stops"]
+__all__ = ["Known", "scalars", "stops"]
 
 HEADS = {
     "q_proj": "num_attention_heads",
@@ -67,6 +67,16 @@ def stops(named: Iterable[tuple[str, Spec]], known: Known) -> Iterator[tuple[str
         yield from ((name, found) for found in _grouped(name, spec, known))
         yield from ((name, found) for found in _experts(name, spec))
         yield from ((name, found) for found in _pretrained(name, spec, known))
+
+
+def scalars(shapes: Mapping[str, Sequence[int]], ranks: Sequence[int]) -> Iterator[tuple[str, Finding]]:
+    """Parameters without dimensions: `fully_shard` refuses them, and with them the module they are in."""
+    for name, shape in shapes.items():
+        if not len(shape):
+            text = (
+                "FSDP2 refuses a parameter without dimensions; make its shape (1,), or name it in fully_shard(ignored_params=…)"
+            )
+            yield name, Finding("sharding-refused", "error", 1, (), tuple(sorted(ranks)), text)
 
 
 def _model_cuts(spec: Spec, dim: int) -> list[int]:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from html import escape
 from itertools import product
 
-from shardviz.checks.audits.kinds import ERRORS
+from shardviz.checks.audits.coverage import Coverage
+from shardviz.checks.audits.kinds import ERRORS, Place
 from shardviz.checks.audits.parameter import findings_of
 from shardviz.checks.audits.release import Release
+from shardviz.checks.audits.subjects import Subject
 from shardviz.core.errors import SpecError
-from shardviz.core.spec import Spec
 
 __all__ = ["SIGNS", "Sweep", "read_sweep", "sweep"]
 
@@ -47,12 +48,14 @@ class Sweep:
         names: the mesh dimensions that vary.
         sizes: the sizes of each.
         kinds: per mesh, in row-major order of the sizes, its kinds of errors, gravest first.
+        coverage: how many parameters were checked, on the mesh where they were fewest.
     """
 
     torch: str
     names: tuple[str, ...]
     sizes: tuple[tuple[int, ...], ...]
-    kinds: Mapping[tuple[int, ...], tuple[str, ...]]
+    kinds: Mapping[Place, tuple[str, ...]]
+    coverage: Coverage
 
     @property
     def bad(self) -> tuple[tuple[int, ...], ...]:
@@ -69,9 +72,18 @@ class Sweep:
         return next((letter for kind, letter in SIGNS.items() if kind in self.kinds[sizes]), GOOD)
 
     @property
+    def ok(self) -> bool:
+        """Whether everything was checked and nothing is wrong on any mesh."""
+        return not self.bad and self.coverage.complete
+
+    def __bool__(self) -> bool:
+        return not self.ok
+
+    @property
     def text(self) -> str:
         """The map: one row per size of the first dimension (one map per combination of those between), the last across."""
         lines = [f"torch {self.torch}: errors on {self.errors} of {len(self.kinds)} meshes"]
+        lines += [f"covered: {self.coverage.text}"] if self.coverage.text else []
         *outer, last = self.sizes
         width = max(len(str(size)) for size in last) + 1
         label = max(len(self._label(place)) for place in product(*outer))
@@ -95,7 +107,7 @@ class Sweep:
     def json(self) -> dict[str, object]:
         """The map as plain data."""
         meshes = [{"mesh": dict(zip(self.names, s, strict=True)), "kinds": list(kinds)} for s, kinds in self.kinds.items()]
-        return {"torch": self.torch, "meshes": meshes, "errors": self.errors}
+        return {"torch": self.torch, "meshes": meshes, "errors": self.errors, "coverage": self.coverage.json()}
 
 
 def read_sweep(text: str) -> dict[str, Sequence[int]]:
@@ -122,13 +134,19 @@ def _sizes(match: re.Match[str]) -> Sequence[int]:
     return range(int(match[2]), int(match[3]) + 1) if match[2] else tuple(map(int, match[4].split("|")))
 
 
-def sweep(specs: Callable[[Mapping[str, int]], Iterable[Spec]], ranges: Mapping[str, Sequence[int]], release: Release) -> Sweep:
+def sweep(
+    subject: Callable[[Mapping[str, int]], Subject],
+    ranges: Mapping[str, Sequence[int]],
+    release: Release,
+    progress: Callable[[Sequence[Place]], Iterable[Place]] = iter,
+) -> Sweep:
     """Audit on every mesh of a range.
 
     Args:
-        specs: what there is to audit on a mesh of given sizes.
+        subject: what there is to audit on a mesh of given sizes.
         ranges: sizes by mesh dimension.
         release: how torch reports.
+        progress: goes through the meshes, and may tell how far it is.
 
     Raises:
         SpecError: these are more meshes than a map can show.
@@ -138,13 +156,12 @@ def sweep(specs: Callable[[Mapping[str, int]], Iterable[Spec]], ranges: Mapping[
         hint = "narrow the ranges, or list sizes (tp=2|4|8)"
         raise SpecError(f"a sweep over {count:,} meshes; a map shows at most {MESHES:,}: {hint}")
     names, sizes = tuple(ranges), tuple(tuple(one) for one in ranges.values())
-    kinds = {}
-    for place in product(*sizes):
-        found = {
-            finding.kind
-            for spec in set(specs(dict(zip(names, place, strict=True))))
-            for finding in findings_of(spec, release.reports)
-            if finding.severity == "error"
-        }
+    kinds, coverage = {}, Coverage(0)
+    for place in progress(list(product(*sizes))):
+        asked = subject(dict(zip(names, place, strict=True)))
+        found = {finding.kind for _, finding in asked.extra if finding.severity == "error"}
+        for spec in {spec for _, spec in asked.specs}:
+            found |= {finding.kind for finding in findings_of(spec, release.reports) if finding.severity == "error"}
         kinds[place] = tuple(sorted(found, key=ERRORS.index))
-    return Sweep(release.torch, names, sizes, kinds)
+        coverage = max(coverage, asked.coverage, key=lambda one: (len(one.unknown), one.total))
+    return Sweep(release.torch, names, sizes, kinds, coverage)
