@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -116,8 +117,12 @@ def _sweep(
         return sweep(lambda given: Subject((("", shape_spec(sizes, given, None, roles)),), Coverage(1)), varying, told)
     assert target is not None
     read = of_file(Path(target))
-    kinds = read.thinned() if isinstance(read, Model) else read
-    return sweep(lambda given: on_grid(kinds, Grid.of(given, roles), rules), varying, told, _progress)
+    thin = read.thinned() if isinstance(read, Model) else read
+    found = sweep(lambda given: on_grid(thin, Grid.of(given, roles), rules), varying, told, _progress)
+    if not isinstance(read, Model):
+        return found
+    unknown = tuple(one.name for name in found.coverage.unknown for one in read.kinds[name])
+    return replace(found, coverage=replace(found.coverage, total=len(read.parameters), unknown=unknown))
 
 
 def _progress(meshes: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:

@@ -6,9 +6,9 @@ import pytest
 
 from shardviz.checks.audits import release as audit_release
 from shardviz.checks.audits.audit import audit
+from shardviz.checks.audits.coverage import Coverage
 from shardviz.checks.audits.kinds import ERRORS, KINDS, NOTES, WARNINGS
 from shardviz.checks.audits.lines import Question, in_sharding_order, left_to_right, tables
-from shardviz.checks.audits.coverage import Coverage
 from shardviz.checks.audits.mesh import Grid
 from shardviz.checks.audits.parameter import findings_of, is_wrong
 from shardviz.checks.audits.proof import torch_refuses

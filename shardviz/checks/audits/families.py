@@ -93,8 +93,8 @@ def _layer(prefix: str, config: Mapping[str, Any], family: Family) -> Iterator[P
         yield from linear(f"self_attn.{one}_proj", rows, hidden, _COLWISE, bias or family.qkv_bias)
     yield from linear("self_attn.o_proj", hidden, heads * width, _ROWWISE, bias)
     if family.qk_norm:
-        yield Planned(f"{prefix}.self_attn.q_norm.weight", (width,))
-        yield Planned(f"{prefix}.self_attn.k_norm.weight", (width,))
+        for one in ("q", "k"):
+            yield Planned(f"{prefix}.self_attn.{one}_norm.weight", (width,), style="replicated_with_grad_allreduce")
     for one in ("gate", "up"):
         yield from linear(f"mlp.{one}_proj", inner, hidden, _COLWISE, bool(config.get("mlp_bias")))
     yield from linear("mlp.down_proj", hidden, inner, _ROWWISE, bool(config.get("mlp_bias")))

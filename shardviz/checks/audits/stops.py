@@ -152,7 +152,7 @@ def _grouped(name: str, spec: Spec, known: Known) -> Iterator[Finding]:
 
 def _experts(name: str, spec: Spec) -> Iterator[Finding]:
     """How experts are spread: rows per rank, where they differ."""
-    if ".experts." not in name or spec.ndim < 2 or not spec.cuts(0):
+    if ".experts." not in name or spec.ndim < 2 or not question(spec, 0, fsdp_cut(spec)).cuts:
         return
     held = _line(spec, 0)
     sizes = [length(runs) for runs in held.held.values()]
@@ -175,7 +175,8 @@ def _pretrained(name: str, spec: Spec, known: Known) -> Iterator[Finding]:
     """transformers' loader reads the placements from left to right, and wants a part of every strided cut."""
     strided = any(isinstance(placement, StridedShard) for placement in spec.placements)
     for dim in range(spec.ndim):
-        if not spec.cuts(dim):
+        asked = question(spec, dim, fsdp_cut(spec))
+        if not asked.cuts or asked.even:
             continue
         found = _line(spec, dim)
         nothing = {place for place, runs in found.label.items() if not runs}

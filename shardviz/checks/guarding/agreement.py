@@ -10,7 +10,7 @@ from shardviz.checks.guarding.claims import Claim, size_text
 from shardviz.core.layout import Layout, layout
 from shardviz.core.live import fitting
 from shardviz.core.mesh import Mesh
-from shardviz.core.runs import Runs, joined, runs_text
+from shardviz.core.runs import Runs, joined
 from shardviz.core.spec import Spec
 
 __all__ = ["Agreement", "Copies", "Trouble", "agreement", "ranks_text"]
@@ -231,9 +231,11 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
     Example:
         >>> ranks_text([0, 1, 2, 5]), ranks_text([3])
-        ('ranks 0-2 5', 'rank 3')
+        ('ranks 0-2, 5', 'rank 3')
     """
-    return f"rank{'s' * (len(ranks) > 1)} {runs_text(joined((rank, rank + 1) for rank in sorted(ranks)), 8)}"
+    runs = joined((rank, rank + 1) for rank in sorted(ranks))
+    shown = [f"{start}-{stop - 1}" if stop - start > 1 else str(start) for start, stop in runs[:8]]
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(shown)}{', …' if len(runs) > 8 else ''}"
 
 
 def _verb(ranks: Sequence[int], one: str, more: str) -> str:
