@@ -122,7 +122,8 @@ class Shown:
 
 @dataclass(frozen=True)
 class Museum:
-    """Every card with what came of it. True where one came out otherwise than recorded."""
+    """Every card with what came of it. As every report, it is true where something was found: a card that came out otherwise
+    than recorded."""
 
     shown: tuple[Shown, ...]
 
@@ -137,6 +138,11 @@ class Museum:
 
     def __bool__(self) -> bool:
         return any(one.differs for one in self.shown)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found: every card came out as recorded."""
+        return not self
 
     @property
     def text(self) -> str:
@@ -202,11 +208,13 @@ def cards() -> tuple[Card, ...]:
     )
 
 
-def museum(names: Sequence[str] = (), *, timeout: float = PATIENCE, progress: Callable[[str], None] | None = None) -> Museum:
+def museum(
+    names: Sequence[str] | str = (), *, timeout: float = PATIENCE, progress: Callable[[str], None] | None = None
+) -> Museum:
     """Run cards on real ranks with the installed torch; as many ranks are started as each card needs.
 
     Args:
-        names: which cards; all of them, unless some are named.
+        names: which cards, or the name of one; all of them, unless some are named.
         timeout: seconds until a card whose ranks have not come back is taken to hang.
         progress: called with the name of every card that begins.
 
@@ -222,6 +230,11 @@ def museum(names: Sequence[str] = (), *, timeout: float = PATIENCE, progress: Ca
         uneven-from-local True
     """
     known = {card.id: card for card in cards()}
+    asked: Any = names
+    if isinstance(asked, str):  # one card
+        names = (asked,)
+    elif not isinstance(asked, Sequence) or not all(isinstance(name, str) for name in asked):
+        raise SpecError(f"names of cards were expected, such as ['uneven-from-local']; got {asked!r}")
     missing = [name for name in names if name not in known]
     if missing:
         raise SpecError(f"the museum has no card {missing[0]!r}; it has {', '.join(known)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from shardviz.core.errors import SpecError
 from shardviz.core.runs import is_padding, length
 from shardviz.core.trace import Buffer, Trace
 
@@ -32,6 +33,9 @@ class Costs:
 def costs(trace: Trace) -> Costs:
     """Add up what the ranks send.
 
+    Raises:
+        SpecError: it is no story.
+
     Example:
         >>> from shardviz.core.spec import parse
         >>> from shardviz.core.unshuffle import unshuffle
@@ -41,6 +45,8 @@ def costs(trace: Trace) -> Costs:
         >>> five.padding, round(five.waste, 3)  # rank 1 pads over tp, ranks 2 and 3 over dp: 24 of 144 bytes
         ((0, 8, 8, 8), 0.167)
     """
+    if not isinstance(trace, Trace):
+        raise SpecError(f"a story was expected, such as unshuffle(spec) gives; got {type(trace).__name__}")
     sent, padding = [0] * len(trace.ranks), [0] * len(trace.ranks)
     for before, now in pairwise(trace.steps):
         for place, (count, buffer) in enumerate(zip(now.bytes, before.buffers, strict=True)):

@@ -68,6 +68,8 @@ def load(path: str | Path) -> Trace | Recording:
         ...     load(story.save(f"{directory}/story.json")) == story
         True
     """
+    if not isinstance(path, str | Path):
+        raise FileError(f"the path of a trace, a recording or a directory was expected; got {path!r}")
     source = Path(path)
     if source.is_dir():
         return recording_files.load_directory(source)

@@ -13,6 +13,7 @@ from shardviz.core.order import cutting_order, required_order, split_factor
 from shardviz.core.runs import Runs, length, position_of, runs_text, strided_chunk, strided_chunks
 from shardviz.core.seen import Seen
 from shardviz.core.spec import BY_FSDP2, Spec, as_spec
+from shardviz.core.whole import whole
 
 __all__ = ["READINGS", "Layout", "Owner", "RankLayout", "Reading", "layout", "local_shape_and_offset"]
 
@@ -223,6 +224,8 @@ def local_shape_and_offset(spec: Spec | str, coordinate: Sequence[int]) -> tuple
     """
     spec = as_spec(spec)
     sizes = spec.mesh.sizes
+    if not isinstance(coordinate, Sequence) or any(whole(place) is None for place in coordinate):
+        raise SpecError(f"a coordinate is one number per mesh dimension, such as {(0,) * len(sizes)}; got {coordinate!r}")
     if len(coordinate) != len(sizes) or any(not 0 <= place < size for place, size in zip(coordinate, sizes, strict=True)):
         raise SpecError(f"the mesh {spec.mesh} has no coordinate {tuple(coordinate)}")
     held = [_held(runs_at(spec, dim, applied_reading(spec, dim), coordinate), size) for dim, size in enumerate(spec.shape)]
@@ -343,7 +346,7 @@ def _named(reading: str) -> Reading:
 
 
 def _check_index(index: Sequence[int], shape: tuple[int, ...], where: str) -> None:
-    if not isinstance(index, Sequence) or not all(isinstance(place, int) for place in index):
+    if not isinstance(index, Sequence) or any(whole(place) is None for place in index):
         raise SpecError(f"an index has one number per tensor dimension, such as (0,) in one; got {index!r}")
     if len(index) != len(shape) or any(not 0 <= i < size for i, size in zip(index, shape, strict=False)):
         raise SpecError(f"{where} has shape {shape}, so there is no element {tuple(index)}")

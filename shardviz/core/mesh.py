@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 from shardviz.core.errors import SpecError
+from shardviz.core.notation import LARGEST, read_mesh
+from shardviz.core.whole import whole
 
-__all__ = ["LARGEST", "Mesh"]
-
-LARGEST = 1 << 20
-"""The most ranks a mesh may have: every rank is described one by one."""
+__all__ = ["LARGEST", "Mesh", "as_mesh"]
 
 
 @dataclass(frozen=True, init=False)
@@ -22,7 +22,8 @@ class Mesh:
     """Ranks in a grid: named dimensions, their sizes, and the rank at every coordinate.
 
     Args:
-        sizes: mapping of mesh dimension name to size, or the sizes alone (the dimensions are then called `dim0`, `dim1`, …).
+        sizes: mapping of mesh dimension name to size; the same as text, `"dp=2, tp=3"`; or the sizes alone (the dimensions are
+            then called `dim0`, `dim1`, …).
         ranks: the rank at every coordinate in row-major order of the coordinates; by default 0, 1, 2, …
 
     Raises:
@@ -43,30 +44,47 @@ class Mesh:
     sizes: tuple[int, ...]
     ranks: tuple[int, ...]
 
-    def __init__(self, sizes: Mapping[str, int] | Sequence[int], ranks: Sequence[int] | None = None) -> None:
+    def __init__(self, sizes: Mapping[str, int] | Sequence[int] | str, ranks: Sequence[int] | None = None) -> None:
+        if isinstance(sizes, str):
+            written = read_mesh(sizes)
+            if ranks is not None and written.ranks is not None:
+                raise SpecError(f"the ranks of the mesh {sizes!r} are given twice")
+            ranks = written.ranks if ranks is None else ranks
+            sizes = dict(zip(written.names, written.sizes, strict=True)) if written.names else written.sizes
+        if not isinstance(sizes, Iterable):
+            raise SpecError(f"the mesh {sizes!r}: sizes by name are expected, such as {{'dp': 2, 'tp': 2}} or 'dp=2, tp=2'")
         if isinstance(sizes, Mapping):
-            names, counts = tuple(sizes), tuple(sizes.values())
+            names, given = tuple(sizes), tuple(sizes.values())
         else:
-            counts = tuple(sizes)
-            names = tuple(f"dim{i}" for i in range(len(counts)))
-        if not counts:
+            given = tuple(sizes)
+            names = tuple(f"dim{i}" for i in range(len(given)))
+        if not given:
             raise SpecError("a mesh needs at least one dimension, such as {'dp': 2}")
-        for name, count in zip(names, counts, strict=True):
-            if not (name.isidentifier() and re.fullmatch(r"\w+", name)):  # Python's names have a few more characters
+        counts: list[int] = []
+        for name, size in zip(names, given, strict=True):
+            # Python's names have a few more characters.
+            if not isinstance(name, str) or not (name.isidentifier() and re.fullmatch(r"\w+", name)):
                 raise SpecError(f"mesh dimension {name!r}: a name is letters, digits and underscores, such as 'dp' or 'tp'")
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise SpecError(f"mesh dimension {name}={count!r}: its size is a whole number of ranks, 1 or more")
+            count = whole(size)
+            if count is None or count < 1:
+                raise SpecError(f"mesh dimension {name}={size!r}: its size is a whole number of ranks, 1 or more")
+            counts.append(count)
         total = math.prod(counts)
         if total > LARGEST:
             raise SpecError(f"a mesh of {' x '.join(map(str, counts))} has {total} ranks; at most {LARGEST} can be described")
-        members = tuple(range(total)) if ranks is None else tuple(ranks)
-        if len(members) != total:
+        asked: Any = ranks
+        if ranks is not None and (isinstance(asked, str) or not isinstance(asked, Iterable)):
+            raise SpecError(f"the ranks of a mesh are one number per coordinate, such as (4, 5); got {ranks!r}")
+        listed: Sequence[object] = range(total) if ranks is None else tuple(ranks)
+        numbers = tuple(map(whole, listed))
+        members = tuple(rank for rank in numbers if rank is not None and rank >= 0)
+        if len(listed) != total:
             shape = " x ".join(map(str, counts))
-            raise SpecError(f"a mesh of {shape} has {total} coordinates, but {len(members)} ranks were given")
-        if len(set(members)) != total or any(rank < 0 for rank in members):
-            raise SpecError(f"the ranks of a mesh are distinct numbers, 0 or more; got {members}")
+            raise SpecError(f"a mesh of {shape} has {total} coordinates, but {len(listed)} ranks were given")
+        if len(set(members)) != total:
+            raise SpecError(f"the ranks of a mesh are distinct numbers, 0 or more; got {tuple(listed)}")
         object.__setattr__(self, "names", names)
-        object.__setattr__(self, "sizes", counts)
+        object.__setattr__(self, "sizes", tuple(counts))
         object.__setattr__(self, "ranks", members)
 
     @property
@@ -96,7 +114,7 @@ class Mesh:
         """
         try:
             return self._positions[rank]
-        except KeyError:
+        except (KeyError, TypeError):
             raise SpecError(f"rank {rank} is not in the mesh, whose ranks are {self.ranks_text()}") from None
 
     def coordinate(self, rank: int) -> tuple[int, ...]:
@@ -104,7 +122,13 @@ class Mesh:
         return self.coordinates[self.position(rank)]
 
     def groups(self, mesh_dim: int) -> tuple[tuple[int, ...], ...]:
-        """The groups along one mesh dimension: ranks whose coordinates differ in that dimension alone."""
+        """The groups along one mesh dimension: ranks whose coordinates differ in that dimension alone.
+
+        Raises:
+            SpecError: there is no such mesh dimension.
+        """
+        if mesh_dim not in range(self.ndim):
+            raise SpecError(f"the mesh {self} has no dimension {mesh_dim!r}; there are 0 to {self.ndim - 1}")
         inner = math.prod(self.sizes[mesh_dim + 1 :])
         count = self.sizes[mesh_dim]
         return tuple(
@@ -126,3 +150,23 @@ class Mesh:
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={count}" for name, count in zip(self.names, self.sizes, strict=True))
         return sizes if self.ranks == tuple(range(self.size)) else f"{sizes} (ranks {self.ranks_text()})"
+
+
+def as_mesh(given: Any) -> Mesh:
+    """A mesh from all that is taken for one: itself, sizes by name as a mapping or as text, sizes alone, torch's `DeviceMesh`.
+
+    Raises:
+        SpecError: it is none of these.
+
+    Example:
+        >>> as_mesh("dp=2, tp=3") == as_mesh({"dp": 2, "tp": 3}), as_mesh((2, 3)).names
+        (True, ('dim0', 'dim1'))
+    """
+    if isinstance(given, Mesh):
+        return given
+    if not hasattr(given, "mesh_dim_names"):
+        return Mesh(given)
+    members = given.mesh  # a tensor, which torch makes anew at every look
+    sizes = tuple(members.shape)
+    names = given.mesh_dim_names or tuple(f"dim{i}" for i in range(len(sizes)))
+    return Mesh(dict(zip(names, sizes, strict=True)), members.flatten().tolist())

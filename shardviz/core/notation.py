@@ -6,11 +6,17 @@ import math
 import re
 from typing import NamedTuple, NoReturn
 
-from shardviz.core.errors import NotationError
-from shardviz.core.mesh import LARGEST
+from shardviz.core.errors import NotationError, SpecError
 from shardviz.core.placements import Partial, Placement, Replicate, Shard, StridedShard
+from shardviz.core.repair import repaired, repaired_placements
 
-__all__ = ["OrderedPlacement", "encode_order", "read_placements", "read_spec"]
+__all__ = ["LARGEST", "OrderedPlacement", "encode_order", "read_mesh", "read_placements", "read_spec"]
+
+LARGEST = 1 << 20
+"""The most ranks a mesh may have: every rank is described one by one."""
+
+MOST_CHARACTERS = 10_000
+"""The longest text that is read."""
 
 MOST_DIGITS = 100
 SHOWN = 200
@@ -19,7 +25,8 @@ SHOWN = 200
 EXAMPLE = "[5] on dp=2, tp=2: _S(0, 2), S(0)"
 _TOKEN = re.compile(r"\s*(?:(?P<number>-?\d+)|(?P<name>[^\W\d]\w*)|(?P<mark>[\[\](),:=-]))")
 _BRACKETS = {"(": ")", "[": "]"}
-_RUN_TOGETHER = re.compile(r"R+")  # torch's order notation writes replicas side by side: RRS(0)
+_RUN_TOGETHER = re.compile(r"(R+)(S|Shard|_S|SS|_StridedShard|StridedShard|P|Partial|)")
+"""Torch's order notation writes replicas side by side, and what follows them: RRS(0)."""
 
 
 class OrderedPlacement(NamedTuple):
@@ -30,11 +37,17 @@ class OrderedPlacement(NamedTuple):
     position: int
 
 
-class _Parsed(NamedTuple):
-    shape: tuple[int, ...]
+class _Sizes(NamedTuple):
+    """A mesh as it is written; the names are empty where it is given as bare sizes."""
+
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     ranks: tuple[int, ...] | None
+
+
+class _Parsed(NamedTuple):
+    shape: tuple[int, ...]
+    mesh: _Sizes
     placements: tuple[OrderedPlacement, ...]
 
 
@@ -44,37 +57,40 @@ class _Token(NamedTuple):
     position: int
 
 
+class _Misread(Exception):
+    """What does not fit, and where."""
+
+    def __init__(self, why: str, position: int) -> None:
+        super().__init__(why)
+        self.why, self.position = why, position
+
+
 def read_spec(text: str) -> _Parsed:
-    """Read a whole spec; the names are empty where the mesh is given as bare sizes.
+    """Read a whole spec.
 
     Raises:
         NotationError: with the position of the text that does not fit.
     """
-    reader = _Reader(text)
-    reader.mark("[", "a spec begins with the global shape in brackets")
-    shape = reader.numbers("]")
-    reader.mark("]", "the shape ends with a bracket")
-    if (word := reader.next()).text != "on":
-        reader.fail(word, "after the shape comes 'on' and the mesh")
-    names: list[str] = []
-    sizes: list[int] = []
-    while True:
-        if reader.peek().kind == "name":
-            name = reader.next()
-            if name.text in names:
-                reader.fail(name, f"mesh dimension {name.text!r} stands twice")
-            names.append(name.text)
-            reader.mark("=", f"mesh dimension {name.text!r} needs a size, such as {name.text}=2")
-        if len(sizes) != len(names) - 1 and names:
-            reader.fail(reader.peek(), "name every mesh dimension or none")
-        sizes.append(reader.number("a mesh dimension needs a size in ranks"))
-        if reader.peek().text != ",":
-            break
-        reader.next()
-    ranks = reader.ranks() if reader.peek().text == "(" else None
-    reader.mark(":", "after the mesh come a colon and the placements")
-    placements = reader.placements()
-    return _Parsed(shape, tuple(names), tuple(sizes), ranks, placements)
+    try:
+        return _Reader(text).spec()
+    except _Misread as error:
+        raise _error(error.why, text, error.position, _hint(text)) from None
+
+
+def read_mesh(text: str) -> _Sizes:
+    """Read a mesh alone: `dp=2, tp=2`, or `dp=2 (ranks 4-5)`.
+
+    Raises:
+        NotationError: with the position of the text that does not fit.
+    """
+    try:
+        reader = _Reader(text)
+        mesh = reader.mesh()
+        if reader.peek().kind != "end":
+            reader.fail(reader.peek(), "nothing comes after the mesh")
+    except _Misread as error:
+        raise _error(error.why, text, error.position, "dp=2, tp=2") from None
+    return mesh
 
 
 def read_placements(text: str) -> tuple[OrderedPlacement, ...]:
@@ -83,7 +99,27 @@ def read_placements(text: str) -> tuple[OrderedPlacement, ...]:
     Raises:
         NotationError: with the position of the text that does not fit.
     """
-    return _Reader(text).placements()
+    try:
+        return _Reader(text).placements()
+    except _Misread as error:
+        raise _error(error.why, text, error.position, repaired_placements(text, _reads) or "_S(0, 2), S(0)") from None
+
+
+def _reads(text: str) -> None:
+    try:
+        _Reader(text).placements()
+    except _Misread as error:
+        raise ValueError from error
+
+
+def _hint(text: str) -> str:
+    """The text put right where that can be done, else an example."""
+    better = repaired(text, _reads)
+    try:
+        _Reader(better).spec()
+    except _Misread:
+        return EXAMPLE
+    return better
 
 
 def encode_order(placements: tuple[OrderedPlacement, ...], mesh_sizes: tuple[int, ...], text: str) -> tuple[Placement, ...]:
@@ -136,6 +172,10 @@ class _Reader:
     """Reads tokens from left to right."""
 
     def __init__(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise SpecError(f"notation is a text, such as {EXAMPLE!r}; got {type(text).__name__}")
+        if len(text) > MOST_CHARACTERS:
+            raise _Misread(f"a text of {len(text):,} characters; at most {MOST_CHARACTERS:,} are read", 0)
         self.text = text
         self.tokens = self._split()
         self.at = 0
@@ -147,7 +187,7 @@ class _Reader:
             match = _TOKEN.match(self.text, position)
             if match is None:
                 start = position + len(self.text[position:]) - len(self.text[position:].lstrip())
-                raise _error(f"{self.text[start]!r} means nothing here", self.text, start)
+                raise _Misread(f"{self.text[start]!r} means nothing here", start)
             kind = str(match.lastgroup)
             tokens.append(_Token(kind, match[kind], match.start(kind)))
             position = match.end()
@@ -162,7 +202,36 @@ class _Reader:
         return token
 
     def fail(self, token: _Token, why: str) -> NoReturn:
-        raise _error(why, self.text, token.position)
+        raise _Misread(why, token.position)
+
+    def spec(self) -> _Parsed:
+        self.mark("[", "a spec begins with the global shape in brackets")
+        shape = self.numbers("]")
+        self.mark("]", "the shape ends with a bracket")
+        if (word := self.next()).text != "on":
+            self.fail(word, "after the shape comes 'on' and the mesh")
+        mesh = self.mesh()
+        self.mark(":", "after the mesh come a colon and the placements")
+        return _Parsed(shape, mesh, self.placements())
+
+    def mesh(self) -> _Sizes:
+        names: list[str] = []
+        sizes: list[int] = []
+        while True:
+            if self.peek().kind == "name":
+                name = self.next()
+                if name.text in names:
+                    self.fail(name, f"mesh dimension {name.text!r} stands twice")
+                names.append(name.text)
+                self.mark("=", f"mesh dimension {name.text!r} needs a size, such as {name.text}=2")
+            if len(sizes) != len(names) - 1 and names:
+                self.fail(self.peek(), "name every mesh dimension or none")
+            sizes.append(self.number("a mesh dimension needs a size in ranks"))
+            if self.peek().text != ",":
+                break
+            self.next()
+        ranks = self.ranks() if self.peek().text == "(" else None
+        return _Sizes(tuple(names), tuple(sizes), ranks)
 
     def mark(self, mark: str, why: str) -> None:
         token = self.next()
@@ -200,8 +269,10 @@ class _Reader:
             # "4-7" is read as the number 4 followed by the number -7.
             if self.peek().kind == "number" and self.peek().text.startswith("-"):
                 last = -self.value(self.next())
-            if not first <= last < first + LARGEST:
-                self.fail(self.tokens[self.at - 1], f"a range of ranks goes up, by at most {LARGEST}")
+            if last < first:
+                self.fail(self.tokens[self.at - 1], f"a range of ranks goes up, and {first}-{last} does not")
+            if len(members) + last - first >= LARGEST:
+                self.fail(self.tokens[self.at - 1], f"a mesh has at most {LARGEST:,} ranks, and these would be more")
             members.extend(range(first, last + 1))
             if self.peek().text != ",":
                 break
@@ -231,11 +302,11 @@ class _Reader:
         expected = "a placement is R, S(dim), _S(dim, split_factor) or P(op)"
         if word.kind != "name":
             self.fail(word, expected)
-        replicas = _RUN_TOGETHER.match(word.text)
-        if replicas and word.text not in ("R", "Replicate"):
-            rest = word.text[replicas.end() :]
-            head = [OrderedPlacement(Replicate(), None, word.position + i) for i in range(replicas.end())]
-            return head + (self.one(_Token("name", rest, word.position + replicas.end()), expected) if rest else [])
+        replicas = _RUN_TOGETHER.fullmatch(word.text)
+        if replicas and word.text != "R":
+            count, rest = len(replicas[1]), replicas[2]
+            head = [OrderedPlacement(Replicate(), None, word.position + i) for i in range(count)]
+            return head + (self.one(_Token("name", rest, word.position + count), expected) if rest else [])
         return self.one(word, expected)
 
     def one(self, word: _Token, expected: str) -> list[OrderedPlacement]:
@@ -259,7 +330,7 @@ class _Reader:
                     self.fail(op, "a pending reduction is named: P(sum), P(avg), P(max), …")
                 placement = Partial(op.text if op else "sum")
             case _:
-                self.fail(word, expected)
+                self.fail(word, f"there is no placement {word.text!r}: {expected}")
         order = None
         if self.peek().text == "[":
             self.next()
@@ -318,11 +389,11 @@ _PLACES = {
 }
 
 
-def _error(why: str, text: str, position: int) -> NotationError:
+def _error(why: str, text: str, position: int, right: str = EXAMPLE) -> NotationError:
     found = repr(text[position : position + 12]) if position < len(text) else "the end"
     shown = repr(text)
     if len(text) > SHOWN:  # what stands around the position says enough
         begin = max(0, min(position - SHOWN // 2, len(text) - SHOWN))
         shown = f"{len(text):,} characters, around it {text[begin : begin + SHOWN]!r}"
     why = why if len(why) <= 2 * SHOWN else f"{why[: 2 * SHOWN]} …"
-    return NotationError(f"{why}; found {found} at position {position} of {shown} (right would be: {EXAMPLE})", text, position)
+    return NotationError(f"{why}; found {found} at position {position} of {shown} (right would be: {right})", text, position)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from shardviz.core.errors import SpecError
+from shardviz.core.whole import whole
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard", "StridedShard"]
 
@@ -41,7 +42,7 @@ class Shard:
     dim: int
 
     def __post_init__(self) -> None:
-        _check_whole(self, self.dim)
+        _whole(self, "dim")
 
     def __str__(self) -> str:
         return f"S({self.dim})"
@@ -72,8 +73,8 @@ class StridedShard:
     split_factor: int
 
     def __post_init__(self) -> None:
-        _check_whole(self, self.dim)
-        _check_whole(self, self.split_factor)
+        _whole(self, "dim")
+        _whole(self, "split_factor")
         if self.split_factor < 1:
             raise SpecError(f"{self}: a split factor is the number of pieces to cut into, so 1 or more")
 
@@ -109,6 +110,10 @@ class Partial:
 Placement: TypeAlias = Replicate | Shard | StridedShard | Partial
 
 
-def _check_whole(placement: Placement, number: object) -> None:
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise SpecError(f"{placement}: {number!r} is no whole number; a tensor dimension and a split factor are")
+def _whole(placement: Placement, name: str) -> None:
+    """Make a field of a placement a plain integer."""
+    given = getattr(placement, name)
+    number = whole(given)
+    if number is None:
+        raise SpecError(f"{placement}: {given!r} is no whole number; a tensor dimension and a split factor are")
+    object.__setattr__(placement, name, number)

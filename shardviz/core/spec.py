@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shardviz.core import notation
 from shardviz.core.errors import SpecError
-from shardviz.core.mesh import Mesh
+from shardviz.core.mesh import Mesh, as_mesh
 from shardviz.core.placements import Partial, Placement, Replicate, Shard, StridedShard
+from shardviz.core.whole import whole
 
 __all__ = ["BY_FSDP2", "MADE_BY", "Spec", "as_spec", "parse"]
 
@@ -27,7 +28,7 @@ class Spec:
 
     Args:
         shape: the global shape, one size in elements per tensor dimension; `()` is a 0-dimensional tensor.
-        mesh: a `Mesh`, or what makes one: `{"dp": 2, "tp": 2}`, or sizes alone.
+        mesh: a `Mesh`, or what makes one: `{"dp": 2, "tp": 2}`, `"dp=2, tp=2"`, sizes alone, or torch's `DeviceMesh`.
         placements: placements in the notation (`"_S(0, 2), S(0)"`), or a sequence of placements: shardviz's, torch's, or
             texts; one per mesh dimension.
         made_by: how the tensor came to be (one of `MADE_BY`), where that is known. It is no part of the question: two specs
@@ -56,18 +57,23 @@ class Spec:
     def __init__(
         self,
         shape: Sequence[int],
-        mesh: Mesh | Mapping[str, int] | Sequence[int],
+        mesh: Mesh | Mapping[str, int] | Sequence[int] | str,
         placements: str | Sequence[Any],
         made_by: str | None = None,
     ) -> None:
-        sizes = tuple(shape)
-        for dim, size in enumerate(sizes):
-            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-                raise SpecError(f"tensor dimension {dim} has size {size!r}: a size is a whole number of elements, 0 or more")
+        asked: Any = shape
+        if isinstance(asked, str) or not isinstance(asked, Iterable):
+            raise SpecError(f"the shape {shape!r}: one size per tensor dimension is expected, such as (5,) or (15, 5)")
+        sizes: list[int] = []
+        for dim, given in enumerate(shape):
+            size = whole(given)
+            if size is None or size < 0:
+                raise SpecError(f"tensor dimension {dim} has size {given!r}: a size is a whole number of elements, 0 or more")
+            sizes.append(size)
         if made_by is not None and made_by not in MADE_BY:
             raise SpecError(f"made_by={made_by!r}: one of {', '.join(MADE_BY)}")
-        grid = mesh if isinstance(mesh, Mesh) else Mesh(mesh)
-        object.__setattr__(self, "shape", sizes)
+        grid = as_mesh(mesh)
+        object.__setattr__(self, "shape", tuple(sizes))
         object.__setattr__(self, "mesh", grid)
         object.__setattr__(self, "placements", _placements(placements, grid, len(sizes)))
         object.__setattr__(self, "made_by", made_by)
@@ -83,15 +89,11 @@ class Spec:
             SpecError: the object has no placements on a device mesh.
         """
         try:
-            device_mesh, placements, shape = dtensor.device_mesh, dtensor.placements, tuple(dtensor.shape)
-            members = device_mesh.mesh  # torch makes it anew at every look
+            mesh, placements, shape = as_mesh(dtensor.device_mesh), dtensor.placements, tuple(dtensor.shape)
         except AttributeError:
             raise SpecError(
                 f"a DTensor was expected, with a shape, a device mesh and placements; got {type(dtensor).__name__}"
             ) from None
-        sizes = tuple(members.shape)
-        names = device_mesh.mesh_dim_names or tuple(f"dim{i}" for i in range(len(sizes)))
-        mesh = Mesh(dict(zip(names, sizes, strict=True)), members.flatten().tolist())
         return cls(shape, mesh, _in_shard_order(dtensor, [_plain_placement(p) for p in placements], mesh))
 
     @property
@@ -147,7 +149,7 @@ def parse(text: str) -> Spec:
         >>> print(parse("[5] on dp=2, tp=2: S(0)[1]S(0)[0]"))  # tp cuts first
         [5] on dp=2, tp=2: _S(0, 2), S(0)
     """
-    shape, names, sizes, ranks, placements = notation.read_spec(text)
+    shape, (names, sizes, ranks), placements = notation.read_spec(text)
     mesh = Mesh(dict(zip(names, sizes, strict=True)) if names else sizes, ranks)
     return Spec(shape, mesh, notation.encode_order(placements, mesh.sizes, text))
 
@@ -168,9 +170,12 @@ def as_spec(spec: Spec | str) -> Spec:
 def _placements(given: str | Sequence[Any], mesh: Mesh, ndim: int) -> tuple[Placement, ...]:
     if isinstance(given, str):
         ordered, text = notation.read_placements(given), given
-    else:
+    elif isinstance(given, Iterable):
+        given = tuple(given)
         ordered = tuple(_placement(item) for item in given)
         text = ", ".join(map(str, given))
+    else:
+        raise SpecError(f"the placements {given}: one per mesh dimension is expected, such as '_S(0, 2), S(0)' or [Shard(0)]")
     placements = notation.encode_order(ordered, mesh.sizes, text)
     if len(placements) != mesh.ndim:
         raise SpecError(

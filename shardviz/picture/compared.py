@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardviz.core.compare import Comparison
+from shardviz.core.compare import Comparison, Difference
 from shardviz.core.layout import Layout
 from shardviz.core.trace import Buffer, Trace, start
 from shardviz.picture.answers import Told, draw_answers
@@ -13,11 +13,12 @@ __all__ = ["draw_comparison"]
 
 def draw_comparison(found: Comparison) -> Picture:
     """Draw what was compared: of two stories the first step at which they part, else what the ranks hold at the start."""
-    number = found.differences[0].step if found.differences else None
+    parting = found.differences[0] if found.differences else Difference(0, "")
+    number, second_number = parting.step, parting.other_step
     one, other = found.answers
     differs = tuple((d.rank, d.sentence) for d in found.differences if d.step == number)
     first = Told(found.first, _source(one, number), _buffers(one, number))
-    second = Told(found.second, _source(other, number), _buffers(other, number), differs, found.first)
+    second = Told(found.second, _source(other, second_number), _buffers(other, second_number), differs, found.first)
     return draw_answers(one.spec, [first, second])
 
 

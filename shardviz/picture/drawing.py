@@ -14,6 +14,7 @@ from shardviz.core.live import Live, held_buffers
 from shardviz.core.recording import Recording
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer, Report, Source, Trace
+from shardviz.core.whole import whole
 from shardviz.picture.compared import draw_comparison
 from shardviz.picture.drawn import Frame, Table
 from shardviz.picture.facts import coordinate_text, drawn_dims, owners
@@ -54,8 +55,7 @@ def draw(
         ax: a subplot of your own to draw into; the picture is given back as well.
 
     Raises:
-        IndexError: the story has no such step.
-        SpecError: `what` is none of these, or no live DTensor although `everywhere` is asked for.
+        SpecError: `what` is none of these, has no such step, or is no live DTensor although `everywhere` is asked for.
 
     Example:
         >>> print(draw("[6] on tp=4: S(0)"))  # ceil(6 / 4) = 2: 2 + 2 + 2 + 0
@@ -74,6 +74,8 @@ def draw(
 def _drawn(what: Layout | Trace | Comparison | Recording | Spec | Any, step: int | None, everywhere: bool) -> Picture:
     if everywhere:
         what = _live(what, everywhere).layout
+    if step is not None and not isinstance(what, Trace):
+        raise SpecError(f"only a story has steps, such as unshuffle(spec) gives: step={step!r} of a {type(what).__name__}")
     if isinstance(what, Comparison):
         return draw_comparison(what)
     if isinstance(what, Recording):
@@ -90,6 +92,11 @@ def _drawn(what: Layout | Trace | Comparison | Recording | Spec | Any, step: int
         frames = tuple(Frame(scene, now.name, now.sentence) for scene, now in zip(scenes, what.steps, strict=True))
         dims = _dims(story_view(what))
         return Picture(strip_scene(what), title(what), trace_words(what), _story_table(what), frames, what.spec.shape, dims)
+    count = len(what.steps)
+    if whole(step) is None or not -count <= step < count:
+        raise SpecError(
+            f"step={step!r}: the story has {count} steps, step=0 to step={count - 1}, which pictures call 1 to {count}"
+        )
     now = what.steps[step]
     place = range(len(what.steps))[step]
     text = [f"{what.spec}: {what.source.text}", f"{place + 1}. {now.name} ({sent_text(now)}): {now.sentence}"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shardviz.core.errors import RequestError
+from shardviz.core.whole import whole
 
 BACKENDS = ("auto", "gloo", "nccl")
 NcclVersion = tuple[int, int, int]
@@ -75,6 +76,8 @@ def decide(
     Raises:
         RequestError: the backend and the devices asked for cannot be had here.
     """
+    if whole(n) is None:
+        raise RequestError(f"{n!r} ranks asked for: a whole number is expected, such as 4.")
     if n < 1:
         raise RequestError(f"{n} ranks asked for: there must be at least 1.")
     if backend not in BACKENDS:

@@ -11,7 +11,7 @@ from shardviz.checks.audits.report import Audit
 from shardviz.core.errors import SpecError
 from shardviz.core.layout import READINGS
 from shardviz.core.mesh import Mesh
-from shardviz.core.spec import Spec, parse
+from shardviz.core.spec import Spec, as_spec, parse
 from shardviz.core.unshuffle import METHODS
 from shardviz.widgets.examples import examples
 from shardviz.widgets.runner import Runner
@@ -67,7 +67,7 @@ def explore(
     found = examples(_parameters(model, mesh, plan) if model is not None else ())
     if spec is None:
         spec = found[0].spec if model is not None else EXAMPLE
-    choice = Choice(parse(spec) if isinstance(spec, str) else spec, reading, method=method, to=to, follow=follow)
+    choice = Choice(as_spec(spec), reading, method=method, to=to, follow=follow)
     explorer = Explorer(Choice(choice.spec), Runner(max_ranks), found)
     _choose(explorer, choice, step)
     asked = read_query(query)

@@ -8,6 +8,7 @@ from hypothesis import given
 from shardviz.core.compare import compare, disagreements, report_difference
 from shardviz.core.errors import SpecError
 from shardviz.core.layout import layout
+from shardviz.core.redistribute import redistribute
 from shardviz.core.spec import parse
 from shardviz.core.trace import Buffer, Report, Source
 from shardviz.core.unshuffle import unshuffle
@@ -43,11 +44,47 @@ def test_a_difference_names_the_step():
     assert "rank 7 has 0-8 by predicted; 0-7 # by predicted after 'unshuffle'" in str(found)
 
 
-def test_a_story_that_is_cut_short_differs_by_its_missing_steps():
+def test_a_story_that_is_cut_short_differs_at_its_end():
     story = unshuffle(NINE)
     found = compare(story, replace(story, steps=story.steps[:-1]))
     assert len(found.differences) == 8
-    assert str(found.differences[0].sentence).startswith("rank 0 has no step 'unshuffle'")
+    assert found.differences[0].sentence == "rank 0 has 0-8 by predicted; 0 1 5 2 3 6 4 7 8 by predicted at the end"
+    assert (found.ok, bool(found)) == (False, True)
+
+
+def lead(spec, steps, *more):
+    """The same start and end by the operations named: every rank's buffers after them are those of the prediction's end."""
+    story = redistribute(spec, more[0])
+    last = story.steps[-1]
+    return replace(story, steps=(story.steps[0], *(replace(last, name=name) for name in steps)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "to"),
+    [("[4, 4] on x=2: S(0)", "S(1)"), ("[9] on a=2, b=2, c=2: P, S(0), P", "S(0), S(0), S(0)")],
+)
+def test_the_same_end_by_other_steps_is_no_difference_and_is_said(spec, to):
+    found = compare(redistribute(spec, to), lead(spec, ["all-gather over x", "cut by x"], to))
+    assert (found.ok, bool(found), found.differences) == (True, False, ())
+    assert str(found).endswith(": same end, other steps")
+    assert not compare(redistribute(spec, to), redistribute(spec, to)).note
+
+
+def test_steps_are_paired_by_what_they_do_wherever_they_stand():
+    story = unshuffle(NINE)
+    detour = replace(story.steps[0], name="clone")  # one local step more shifts all numbers
+    last = story.steps[-1]
+    wrong = replace(last, buffers=(Buffer((((0, 8), (-1, 0)),), (9,)), *last.buffers[1:]))
+    found = compare(story, replace(story, steps=(story.steps[0], detour, *story.steps[1:-1], wrong)))
+    assert [(d.rank, d.step, d.other_step) for d in found.differences] == [(0, len(story.steps) - 1, len(story.steps))]
+
+
+def test_notation_stands_for_its_layout():
+    assert compare(str(NINE), unshuffle(NINE)).ok
+    assert disagreements(unshuffle(NINE)).ok
+    assert disagreements(unshuffle(NINE), str(NINE)).ok
+    with pytest.raises(SpecError, match=r"a layout of \[9\] on .* was expected"):
+        disagreements(unshuffle(NINE), "[5] on dp=4, tp=2: _S(0, 2), S(0)")
 
 
 def test_different_questions_are_not_compared():
