@@ -29,6 +29,7 @@ CALLS = {
     "disagreements": lambda bad: sv.disagreements(bad),
     "draw": lambda bad: sv.draw(bad),
     "draw_held": lambda bad: sv.draw_held(bad),
+    "draw_used": lambda bad: sv.draw_used(bad),
     "explicit_order": lambda bad: sv.explicit_order(bad),
     "explore": lambda bad: sv.explore([] if bad is None else bad),  # None is the example
     "layout": lambda bad: sv.layout(bad),

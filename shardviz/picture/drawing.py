@@ -171,6 +171,8 @@ def draw_used(trace: Trace) -> Picture:
         rank 2: 0-2
         rank 3: 3 4
     """
+    if not isinstance(trace, Trace):
+        raise SpecError(f"a story was expected, such as Ranks.run gives; got {type(trace).__name__}")
     right = forward_buffers(trace.spec)
     if trace.source.answer != "predicted" and not trace.used:
         raise SpecError(f"{trace.spec} was made by {trace.source.made_by}: only of what FSDP2 made a forward pass was recorded")
