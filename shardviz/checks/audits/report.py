@@ -57,11 +57,6 @@ class Audit:
     def __bool__(self) -> bool:
         return not self.ok
 
-    @property
-    def ok(self) -> bool:
-        """Whether no error was found."""
-        return not self
-
     def __getitem__(self, name: str) -> Parameter:
         for one in self.parameters:
             if one.name == name:
