@@ -18,20 +18,25 @@ from shardviz.core.whole import whole
 from shardviz.picture.compared import draw_comparison
 from shardviz.picture.drawn import Frame, Table
 from shardviz.picture.facts import coordinate_text, drawn_dims, owners
+from shardviz.picture.layout_facts import Facts, layout_title
 from shardviz.picture.picture import Picture
-from shardviz.picture.recording_facts import Totals, recording_table, recording_title
+from shardviz.picture.recording_facts import Totals, all_ranks, recording_table, recording_title
 from shardviz.picture.scene import Scene
 from shardviz.picture.scene_cards import cards_scene, facet_dims
 from shardviz.picture.scene_grid import View
-from shardviz.picture.scene_layout import Facts, lanes_scene, layout_title
+from shardviz.picture.scene_layout import lanes_scene
 from shardviz.picture.scene_overview import overview_scene
 from shardviz.picture.scene_recording import recording_scene
+from shardviz.picture.scene_recording_overview import recording_overview
 from shardviz.picture.scene_story import frame_scenes, strip_scene, title
 from shardviz.picture.story_plan import story_view
 from shardviz.picture.words import RANKS, buffer_words, held_words, layout_words, number, sent_text, trace_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MOST_RANKS, MOST_EVENTS = 16, 24
+"""The most ranks and collectives that are drawn one by one; more of them get an overview."""
 
 LANES = 32
 """The most ranks that have a lane or a card of their own; more of them get an overview."""
@@ -80,7 +85,9 @@ def _drawn(what: Layout | Trace | Comparison | Recording | Spec | Any, step: int
         return draw_comparison(what)
     if isinstance(what, Recording):
         totals = Totals.of(what)
-        return Picture(recording_scene(what, totals), recording_title(what), what.text, recording_table(what, totals))
+        many = len(all_ranks(what)) > MOST_RANKS or len(what.events) > MOST_EVENTS
+        scene = (recording_overview if many else recording_scene)(what, totals)
+        return Picture(scene, recording_title(what), what.text, recording_table(what, totals))
     if not isinstance(what, Layout | Trace):
         what = what.layout if isinstance(what, Live) else layout(_asked(what))
     if isinstance(what, Layout):

@@ -111,9 +111,10 @@ class MarkArtist(Patch):
         if isinstance(renderer, RendererAgg):  # outlines stand between pixels too, and take a tenth of the time
             gc.set_linewidth(0)
             outline, width = _outline(words.text, words.size, words.bold)
-            shift = Affine2D().translate(words.x - share * width, words.y)
+            placed = matrix.copy()
+            placed[:2, 2] += matrix[:2, :2] @ (words.x - share * width, words.y)
             plain: Any = renderer
-            plain.draw_path(gc, outline, shift + Affine2D(matrix), gc.get_rgb())
+            plain.draw_path(gc, outline, Affine2D(placed), gc.get_rgb())
         else:
             own = isinstance(renderer, SvgRenderer)
             x = words.x if own else words.x - share * text_width(words.text, words.size, words.bold)

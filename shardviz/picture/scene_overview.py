@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardviz.picture.facts import Piece
+from shardviz.picture.layout_facts import Facts, head_lines, layout_title
 from shardviz.picture.scene import Box, Cell, Mark, Scene, Text, moved, scene
-from shardviz.picture.scene_cards import map_panel
+from shardviz.picture.scene_axis import axis_marks
 from shardviz.picture.scene_grid import LEAST, Placed, Scale, View, axes_of, paint
-from shardviz.picture.scene_layout import Facts, axis_marks, head_lines, layout_title
+from shardviz.picture.scene_map import map_panel
 from shardviz.picture.scene_mesh import Panel
 from shardviz.picture.scene_parts import EDGE, PAGE, head, rank_hues
 from shardviz.picture.theme import BODY, HEADING, SMALL, clip, text_width, wrap

@@ -23,14 +23,11 @@ from shardviz.picture.recording_facts import (
 from shardviz.picture.scene import Box, Cell, CellKind, Line, Mark, Scene, Text, moved, scene
 from shardviz.picture.scene_mesh import Panel
 from shardviz.picture.scene_parts import EDGE, PAGE, bracket_columns, brackets, head, legend
-from shardviz.picture.scene_recording_overview import recording_overview, wrong_marks
+from shardviz.picture.scene_recording_wrong import wrong_marks
 from shardviz.picture.theme import BODY, HEADING, LABEL, SMALL, Tone, clip, text_width, wrap
 from shardviz.picture.words import bytes_text
 
 __all__ = ["recording_scene"]
-
-MOST_RANKS, MOST_EVENTS = 16, 24
-"""The most ranks and collectives that are drawn one by one; more of them get an overview."""
 
 GAP, STEP = 26.0, 8.0
 LEAST, WIDEST = 104.0, 190.0
@@ -63,9 +60,7 @@ class _Plan:
 
 
 def recording_scene(recording: Recording, totals: Totals) -> Scene:
-    """The collectives one by one, in as many rows as it takes; an overview where there are many."""
-    if len(all_ranks(recording)) > MOST_RANKS or len(recording.events) > MOST_EVENTS:
-        return recording_overview(recording, totals)
+    """The collectives one by one, in as many rows as it takes."""
     shown = columns(recording)
     plan, rows = _plan(recording, shown)
     across = len(rows[0])

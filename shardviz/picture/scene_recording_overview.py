@@ -20,11 +20,11 @@ from shardviz.picture.recording_facts import (
     recording_title,
     shares,
     spread_words,
-    wrong_lines,
 )
 from shardviz.picture.scene import Box, Cell, Line, Mark, Scene, Text, moved, scene
 from shardviz.picture.scene_mesh import Panel
 from shardviz.picture.scene_parts import EDGE, PAGE, head
+from shardviz.picture.scene_recording_wrong import wrong_marks
 from shardviz.picture.theme import BODY, HEADING, SMALL, clip, text_width, wrap
 from shardviz.picture.words import bytes_text, number, plural
 
@@ -85,21 +85,6 @@ def recording_overview(recording: Recording, totals: Totals) -> Scene:
         marks.append(Text(EDGE, y + 8, line, SMALL, "muted"))
         y += 13
     return scene(PAGE, y + EDGE - 8, marks)
-
-
-def wrong_marks(recording: Recording, width: float) -> tuple[list[Mark], float]:
-    """What went wrong, in red words, the first sentences of many; and the room that they take."""
-    lines = wrong_lines(recording)
-    marks: list[Mark] = []
-    y = 0.0
-    for text in lines[:LISTED]:
-        for part in wrap(text, width - 2 * EDGE, BODY + 1, 2):
-            marks.append(Text(0, y, clip(part, width - 2 * EDGE, BODY, True), BODY, "red", bold=True))
-            y += 16
-    if len(lines) > LISTED:
-        marks.append(Text(0, y, f"and {number(len(lines) - LISTED)} more", BODY, "red", bold=True))
-        y += 16
-    return marks, y + 12 if lines else 0.0
 
 
 def _list(title: str, rows: Sequence[Share], width: float, hue: Callable[[str], int] | None = None) -> Panel:

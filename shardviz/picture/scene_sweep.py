@@ -8,8 +8,8 @@ from shardviz.core.sweeping import Swept
 from shardviz.picture.drawn import Table
 from shardviz.picture.picture import Picture
 from shardviz.picture.scene import Box, Cell, Mark, Scene, Text, moved, scene
+from shardviz.picture.scene_axis import ticks
 from shardviz.picture.scene_grid import LEAST
-from shardviz.picture.scene_layout import ticks
 from shardviz.picture.theme import BODY, SMALL, Tone, text_width
 from shardviz.picture.words import number
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias, get_args
 
 Tone: TypeAlias = Literal["ink", "muted", "faint", "rule", "surface", "panel", "lit", "red"]
@@ -89,6 +90,7 @@ DARK_NOTEBOOK = (
 """A style that sets the dark colours where JupyterLab, voila or VS Code say that they are dark."""
 
 
+@cache
 def text_on(color: str) -> str:
     """Dark or white, whichever stands out more on a colour.
 
