@@ -25,7 +25,7 @@ def draw_comparison(found: Comparison) -> Picture:
 def _buffers(answer: Layout | Trace, number: int | None) -> tuple[Buffer, ...]:
     if isinstance(answer, Layout):
         return start(answer)
-    return answer.steps[min(number or 0, len(answer.steps) - 1)].buffers
+    return answer.steps[number or 0].buffers
 
 
 def _source(answer: Layout | Trace, number: int | None) -> str:
@@ -33,6 +33,4 @@ def _source(answer: Layout | Trace, number: int | None) -> str:
         return "predicted"
     if number is None:
         return answer.source.text
-    if number >= len(answer.steps):
-        return f"{answer.source.text}; its last step"
     return f"{answer.source.text}; step {number + 1}, {answer.steps[number].name}"

@@ -44,5 +44,5 @@ def test_two_stories_are_shown_at_the_step_at_which_they_part():
 def test_a_story_that_is_shorter_is_shown_at_its_end():
     longer = unshuffle(NINE)
     picture = draw(compare(longer, replace(longer, steps=longer.steps[:-1])))
-    assert "its last step" in picture.text
+    assert "step 7, unpad" in picture.text
     assert "rank 0 has no step 'unshuffle'" in picture.text
