@@ -6,6 +6,8 @@ import random
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import RowwiseParallel
 
 from shardviz.checks.audits import compared as audit_compared
 from shardviz.checks.audits.audit import audit
@@ -188,6 +190,9 @@ def test_an_empty_rank_of_an_embedding_is_told_and_nobody_waits_for_ever(four_ra
     assert found["word.weight"].findings == ()
     right = audit(jobs.embedding, 11, ranks=four_ranks, example=ids)
     assert (right.model, right.ok) == ((), True)
+    plan = {"word": RowwiseParallel(input_layouts=Replicate())}
+    said = {rows: audit(jobs.Word(rows), mesh="tp=4", plan=plan)["word.weight"].errors for rows in (9, 11)}
+    assert ([(one.kind, one.ranks) for one in said[9]], said[11]) == ([("forward-refused", (3,))], ())
 
 
 def test_local_tensors_between_uneven_layers_are_refused_in_the_forward_pass(four_ranks):

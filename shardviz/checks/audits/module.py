@@ -19,6 +19,7 @@ from shardviz.checks.audits.kinds import Finding
 from shardviz.checks.audits.mesh import Grid
 from shardviz.core.errors import SpecError, TorchError
 from shardviz.core.mesh import Mesh
+from shardviz.core.runs import chunk_bounds
 from shardviz.core.spec import Spec
 
 __all__ = ["Plan", "built_specs", "forward_findings", "live_specs", "module_specs", "plans_of"]
@@ -91,6 +92,7 @@ def forward_findings(model: Any, grid: Grid, plan: Plan) -> Iterator[tuple[str, 
     for tp, styles in plans_of(grid, plan):
         cuts = grid.mesh.sizes[grid.mesh.names.index(tp)]
         styled = list(_styled(model, styles))
+        yield from _empty_embeddings(styled, grid, tp)
         for name, module, style in styled:
             width = getattr(module, "in_features", None)
             if type(style).__name__ != "RowwiseParallel" or not width or not width % cuts:
@@ -114,6 +116,25 @@ def forward_findings(model: Any, grid: Grid, plan: Plan) -> Iterator[tuple[str, 
                     f"{name}.weight",
                     Finding("forward-refused", "error", rows * width, rest, tuple(sorted(grid.mesh.ranks)), message),
                 )
+
+
+def _empty_embeddings(styled: Sequence[tuple[str, Any, Any]], grid: Grid, tp: str) -> Iterator[tuple[str, Finding]]:
+    """Embeddings cut by rows, of which some rank has none: it raises in the forward pass, and the others wait."""
+    dim = grid.mesh.names.index(tp)
+    cuts = grid.mesh.sizes[dim]
+    for name, module, style in styled:
+        rows = getattr(module, "num_embeddings", None)
+        if type(style).__name__ != "RowwiseParallel" or not rows:
+            continue
+        bare = {place for place in range(cuts) if chunk_bounds(rows, cuts, place)[0] == chunk_bounds(rows, cuts, place)[1]}
+        each = zip(grid.mesh.coordinates, grid.mesh.ranks, strict=True)
+        ranks = tuple(sorted(rank for coordinate, rank in each if coordinate[dim] in bare))
+        if ranks:
+            message = (
+                f"the forward pass is refused: {rows} rows over {tp}={cuts} leave rank {ranks[0]} none; its embedding raises "
+                "(index_select), and the other ranks wait"
+            )
+            yield f"{name}.weight", Finding("forward-refused", "error", 0, (), ranks, message)
 
 
 def plans_of(grid: Grid, plan: Plan) -> list[tuple[str, Mapping[str, Any]]]:
