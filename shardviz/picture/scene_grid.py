@@ -75,7 +75,8 @@ def place(pieces: Sequence[Piece], scale: Scale, apart: float = LEAST) -> list[P
     total = sum(p.length for p in pieces) * scale.pitch
     sizes = [p.length * scale.pitch for p in pieces]
     if len(pieces) * apart > max(total, 24.0):
-        pieces = _thinned(pieces, max(8, int(total / apart)))
+        left_out = -(-len(pieces) // max(8, int(total / apart))) | 1  # an odd step meets the pieces of all ranks in turn
+        pieces = _thinned(pieces, max(8, len(pieces) // left_out))
         sizes = [total / len(pieces)] * len(pieces)
     missing = sum(max(0.0, LEAST - size) for size in sizes)
     spare = sum(max(0.0, size - LEAST) for size in sizes)
