@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from shardviz.picture.facts import coordinate_text
 from shardviz.picture.layout_facts import Facts, head_lines, layout_legend, layout_title
+from shardviz.picture.panels import Panel
 from shardviz.picture.scene import Mark, Scene, Text, moved, scene
 from shardviz.picture.scene_grid import STACK, Placed, Scale, View, axes_of, headers, nothing, paint, place
 from shardviz.picture.scene_map import extent, map_panel, spaced
-from shardviz.picture.scene_mesh import Panel, mesh_panel
+from shardviz.picture.scene_mesh import mesh_panel
 from shardviz.picture.scene_parts import EDGE, PAGE, head, head_width, legend, rank_hues
 from shardviz.picture.theme import HEADING, LABEL, SMALL, clip, text_width, wrap
 

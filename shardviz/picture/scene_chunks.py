@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from shardviz.picture.drawn import Table
+from shardviz.picture.panels import Panel, below, padded
 from shardviz.picture.picture import Picture
-from shardviz.picture.scene import Box, Cell, CellKind, Mark, Text, moved, scene
+from shardviz.picture.scene import Box, Cell, CellKind, Mark, Text, scene
 from shardviz.picture.theme import BODY, HUES, LABEL, TITLE, clip, text_width
 
 __all__ = ["ChunkMap", "MappedChunk", "Region", "draw_chunks"]
@@ -83,18 +84,13 @@ def draw_chunks(maps: Sequence[ChunkMap]) -> Picture:
     Args:
         maps: one or more, each with at least its shape.
     """
-    marks: list[Mark] = []
-    y = _EDGE
-    for chunk_map in maps:
-        drawn, height = _drawn(chunk_map)
-        marks += moved(drawn, _EDGE, y)
-        y += height + _EDGE
+    body = padded(below(map(_drawn, maps), _EDGE), _EDGE, _EDGE, _EDGE)
     first = maps[0]
     shape = tuple(first.shape[dim] for dim in _dims(first))
-    return Picture(scene(_WIDTH, y, marks), first.name, "\n".join(map(_words, maps)), _table(maps), shape=shape)
+    return Picture(scene(_WIDTH, body.height, body.marks), first.name, "\n".join(map(_words, maps)), _table(maps), shape=shape)
 
 
-def _drawn(chunk_map: ChunkMap) -> tuple[list[Mark], float]:
+def _drawn(chunk_map: ChunkMap) -> Panel:
     room = _WIDTH - 2 * _EDGE
     broken = chunk_map.verdict != "whole"
     count = len(chunk_map.chunks)
@@ -128,7 +124,7 @@ def _drawn(chunk_map: ChunkMap) -> tuple[list[Mark], float]:
     for note in _notes(chunk_map, dims):
         y += 18
         marks.append(Text(0, y + 4, clip(note, room, LABEL), LABEL, "red" if note.startswith("chunk") else "muted"))
-    return marks, y
+    return Panel(tuple(marks), room, y)
 
 
 class _Axis:
@@ -199,7 +195,8 @@ def _stray_marks(chunk: MappedChunk, holds: Region, frame: _Frame, dims: Sequenc
 def _cell(chunk: MappedChunk, region: Region, frame: _Frame, dims: Sequence[int], labels: Sequence[str]) -> Cell:
     x, y, width, height = frame
     kind: CellKind = "element" if chunk.stored else "unknown"
-    hue, rank = (max(chunk.rank, 0) % len(HUES), chunk.rank) if chunk.stored else (-1, -1)
+    rank = chunk.rank if chunk.stored else -1
+    hue = rank % len(HUES) if rank >= 0 else -1
     label = next((text for text in labels if _fits(text, width, height)), "")
     span = tuple(edge for dim in dims for edge in (region[0][dim], region[0][dim] + region[1][dim]))
     return Cell(x + 0.5, y + 0.5, max(width - 1, 0.8), max(height - 1, 0.8), kind, hue, label, "", rank, span)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from shardviz.core.trace import whole_buffer
 from shardviz.picture.facts import Piece
 from shardviz.picture.layout_facts import Facts
+from shardviz.picture.panels import Panel
 from shardviz.picture.scene import Box, Cell, Mark, Text, moved
 from shardviz.picture.scene_grid import LEAST, STACK, Placed, Scale, View, axes_of, headers, nothing, paint, place
-from shardviz.picture.scene_mesh import Panel
 from shardviz.picture.theme import LABEL, SMALL, text_width
 
 MOST_BLOCKS, COARSE = 12_000, 4.8

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from shardviz.core.mesh import Mesh
+from shardviz.picture.panels import Panel
 from shardviz.picture.scene import Cell, Line, Mark, Text
 from shardviz.picture.theme import SMALL, text_width
 
@@ -22,15 +22,6 @@ ACROSS = 16
 """The most ranks of a one-dimensional mesh in a row."""
 
 PITCH, TALL, NAME = 23.0, 18.0, 8.5
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Marks with their first corner at the origin, and the room that they take."""
-
-    marks: tuple[Mark, ...] = ()
-    width: float = 0.0
-    height: float = 0.0
 
 
 def mesh_panel(mesh: Mesh, hues: Sequence[int], groups: Sequence[Sequence[int]] = ()) -> Panel:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from shardviz.picture.facts import Piece
 from shardviz.picture.layout_facts import Facts, head_lines, layout_title
+from shardviz.picture.panels import Panel, below, lines, padded
 from shardviz.picture.scene import Box, Cell, Mark, Scene, Text, moved, scene
 from shardviz.picture.scene_axis import axis_marks
 from shardviz.picture.scene_grid import LEAST, Placed, Scale, View, axes_of, paint
 from shardviz.picture.scene_map import map_panel
-from shardviz.picture.scene_mesh import Panel
 from shardviz.picture.scene_parts import EDGE, PAGE, head, rank_hues
 from shardviz.picture.theme import BODY, HEADING, SMALL, clip, text_width, wrap
 from shardviz.picture.words import number, plural, statistics
@@ -26,44 +26,37 @@ BUDGET = 24_000
 LISTED = 12
 """The most disagreements that are put in words one by one."""
 
+KEY = (
+    "colour: the rank that holds it; eight hues, repeated in the order of the ranks. "
+    "A mark has at least a width of three pixels, however little it stands for; "
+    "where there are too many, near ones are drawn as one."
+)
+
 
 def overview_scene(facts: Facts, view: View) -> Scene:
     """A bar per rank in the shape of the mesh, a line per rank along the tensor, and statistics."""
-    lines = [*head_lines(facts, (*view.rows, *view.cols)), statistics(facts.buffers)]
-    marks, y = head(layout_title(facts), lines, Panel(), PAGE)
-    marks += moved(_differences(facts), EDGE, y)
-    y += 18.0 * (min(len(facts.differing), LISTED) + (len(facts.differing) > LISTED)) + (14 if facts.differing else 0)
-    bars = _bars(facts)
-    marks += moved(bars.marks, EDGE, y)
-    y += bars.height + 34
-    where = _lines(facts, view) if view.flat else map_panel(facts, view, 640.0, 420.0)
+    said = [*head_lines(facts, (*view.rows, *view.cols)), statistics(facts.buffers)]
+    marks, y = head(layout_title(facts), said, Panel(), PAGE)
     title = "where each rank's part lies" if view.flat else "the whole tensor: which rank has which block"
-    marks.append(Text(EDGE, y, title, HEADING, bold=True))
-    marks += moved(where.marks, EDGE, y + 22)
-    y += 22 + where.height + 16
-    words = (
-        "colour: the rank that holds it; eight hues, repeated in the order of the ranks. "
-        "A mark has at least a width of three pixels, however little it stands for; "
-        "where there are too many, near ones are drawn as one."
+    body = below(
+        [
+            padded(_differences(facts), bottom=14.0 if facts.differing else 0.0),
+            padded(_bars(facts), bottom=34),
+            padded(Panel((Text(0, 0, title, HEADING, bold=True),), PAGE - 2 * EDGE), bottom=22),
+            _lines(facts, view) if view.flat else map_panel(facts, view, 640.0, 420.0),
+            padded(lines(wrap(KEY, PAGE - 2 * EDGE, SMALL), SMALL, 13, "muted"), top=24),
+        ]
     )
-    for line in wrap(words, PAGE - 2 * EDGE, SMALL):
-        marks.append(Text(EDGE, y + 8, line, SMALL, "muted"))
-        y += 13
-    return scene(PAGE, y + EDGE - 8, marks)
+    return scene(PAGE, y + body.height + EDGE - 16, [*marks, *moved(body.marks, EDGE, y)])
 
 
-def _differences(facts: Facts) -> list[Mark]:
+def _differences(facts: Facts) -> Panel:
     """Every disagreement in words while they are few, the rest counted."""
-    marks: list[Mark] = []
-    room = PAGE - 2 * EDGE
     differing = facts.differing
-    for place, position in enumerate(differing[:LISTED]):
-        text = f"rank {facts.spec.mesh.ranks[position]} {facts.difference(position)}"
-        marks.append(Text(0, 18.0 * place, clip(text, room, BODY, True), BODY, "red", bold=True))
+    texts = [f"rank {facts.spec.mesh.ranks[position]} {facts.difference(position)}" for position in differing[:LISTED]]
     if len(differing) > LISTED:
-        text = f"and {plural(len(differing) - LISTED, 'rank')} more on which report and reality part"
-        marks.append(Text(0, 18.0 * LISTED, text, BODY, "red", bold=True))
-    return marks
+        texts.append(f"and {plural(len(differing) - LISTED, 'rank')} more on which report and reality part")
+    return lines([clip(text, PAGE - 2 * EDGE, BODY, True) for text in texts], BODY, 18, "red", bold=True)
 
 
 def _bars(facts: Facts) -> Panel:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from shardviz.core.spec import Spec
 from shardviz.core.trace import Buffer, Source
 from shardviz.picture.facts import Owners, coordinate_text
+from shardviz.picture.panels import Panel
 from shardviz.picture.scene import Box, Cell, Line, Mark, Text, moved
-from shardviz.picture.scene_mesh import Panel
 from shardviz.picture.theme import BODY, LABEL, SMALL, TITLE, clip, text_width
 from shardviz.picture.words import number, plural
 

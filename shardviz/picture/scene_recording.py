@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from shardviz.core.recording import Call, Recording
+from shardviz.picture.panels import Panel
 from shardviz.picture.recording_facts import (
     Column,
     Totals,
@@ -21,9 +22,8 @@ from shardviz.picture.recording_facts import (
     what_words,
 )
 from shardviz.picture.scene import Box, Cell, CellKind, Line, Mark, Scene, Text, moved, scene
-from shardviz.picture.scene_mesh import Panel
 from shardviz.picture.scene_parts import EDGE, PAGE, bracket_columns, brackets, head, legend
-from shardviz.picture.scene_recording_wrong import wrong_marks
+from shardviz.picture.scene_recording_wrong import wrong_panel
 from shardviz.picture.theme import BODY, HEADING, LABEL, SMALL, Tone, clip, text_width, wrap
 from shardviz.picture.words import bytes_text
 
@@ -66,9 +66,9 @@ def recording_scene(recording: Recording, totals: Totals) -> Scene:
     across = len(rows[0])
     width = max(2 * EDGE + plan.label + across * plan.width + (across - 1) * GAP, 640.0)
     marks, y = head(recording_title(recording), head_lines(recording, totals), Panel(), width)
-    wrong, tall = wrong_marks(recording, width)
-    marks += moved(wrong, EDGE, y)
-    y += tall
+    wrong = wrong_panel(recording, width)
+    marks += moved(wrong.marks, EDGE, y)
+    y += wrong.height
     last = _last(_end_words(recording), shown)
     for place, row in enumerate(rows):
         if place:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from shardviz.core.recording import MOST_EVENTS, Recording
+from shardviz.picture.panels import Panel, below, beside, lines, padded
 from shardviz.picture.recording_facts import (
     Column,
     Share,
@@ -22,13 +23,10 @@ from shardviz.picture.recording_facts import (
     spread_words,
 )
 from shardviz.picture.scene import Box, Cell, Line, Mark, Scene, Text, moved, scene
-from shardviz.picture.scene_mesh import Panel
 from shardviz.picture.scene_parts import EDGE, PAGE, head
-from shardviz.picture.scene_recording_wrong import wrong_marks
+from shardviz.picture.scene_recording_wrong import wrong_panel
 from shardviz.picture.theme import BODY, HEADING, SMALL, clip, text_width, wrap
 from shardviz.picture.words import bytes_text, number, plural
-
-__all__ = ["recording_overview", "wrong_marks"]
 
 LANES = 256
 """The most ranks that have a lane; more of them are sampled evenly."""
@@ -63,28 +61,32 @@ class _Axis:
 def recording_overview(recording: Recording, totals: Totals) -> Scene:
     """Totals, kinds and reasons in words, then a strip per kind and a thin lane per rank."""
     marks, y = head(recording_title(recording), [*head_lines(recording, totals), spread_words(totals)], Panel(), PAGE)
-    wrong, tall = wrong_marks(recording, PAGE)
-    marks += moved(wrong, EDGE, y)
-    y += tall + 12
-    kinds = shares(recording, totals)
-    left = _list("what was called", kinds, KINDS_WIDE, kind_hue)
-    right = _list("what called for it", shares(recording, totals, by_reason=True), PAGE - 2 * EDGE - KINDS_WIDE - 50)
-    marks += [*moved(left.marks, EDGE, y), *moved(right.marks, EDGE + KINDS_WIDE + 50, y)]
-    y += max(left.height, right.height) + 28
-    axis = _axis(columns(recording))
-    title = "who took part in what, in the order of the calls"
-    marks.append(Text(EDGE, y, title, HEADING, bold=True))
-    note = "on the axis: the number of a collective, and when it was called"
-    marks.append(Text(EDGE + text_width(title, HEADING, True) + 14, y, note, SMALL, "muted"))
-    y += 24
-    for part in (_ticks(axis), _strips(axis, kinds), _lanes(recording, axis)):
-        marks += moved(part.marks, EDGE, y)
-        y += part.height
-    y += 16
-    for line in wrap(_notes(recording, axis), PAGE - 2 * EDGE, SMALL):
-        marks.append(Text(EDGE, y + 8, line, SMALL, "muted"))
-        y += 13
-    return scene(PAGE, y + EDGE - 8, marks)
+    kinds, axis = shares(recording, totals), _axis(columns(recording))
+    reasons = shares(recording, totals, by_reason=True)
+    called = _list("what was called", kinds, KINDS_WIDE, kind_hue)
+    why = _list("what called for it", reasons, PAGE - 2 * EDGE - KINDS_WIDE - 50)
+    body = below(
+        [
+            padded(wrong_panel(recording, PAGE), bottom=12),
+            padded(beside([called, why], 50), bottom=28),
+            padded(_title(), bottom=24),
+            below([_ticks(axis), _strips(axis, kinds), _lanes(recording, axis)]),
+            padded(lines(wrap(_notes(recording, axis), PAGE - 2 * EDGE, SMALL), SMALL, 13, "muted"), top=24),
+        ]
+    )
+    return scene(PAGE, y + body.height + EDGE - 16, [*marks, *moved(body.marks, EDGE, y)])
+
+
+def _title() -> Panel:
+    title, note = (
+        "who took part in what, in the order of the calls",
+        "on the axis: the number of a collective, and when it was called",
+    )
+    marks = (
+        Text(0, 0, title, HEADING, bold=True),
+        Text(text_width(title, HEADING, True) + 14, 0, note, SMALL, "muted"),
+    )
+    return Panel(marks, PAGE - 2 * EDGE)
 
 
 def _list(title: str, rows: Sequence[Share], width: float, hue: Callable[[str], int] | None = None) -> Panel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shardviz.core.recording import Recording
+from shardviz.picture.panels import Panel
 from shardviz.picture.recording_facts import wrong_lines
 from shardviz.picture.scene import Mark, Text
 from shardviz.picture.scene_parts import EDGE
@@ -13,8 +14,8 @@ LISTED = 12
 """The most sentences that are listed one by one."""
 
 
-def wrong_marks(recording: Recording, width: float) -> tuple[list[Mark], float]:
-    """What went wrong, in red words, the first sentences of many; and the room that they take."""
+def wrong_panel(recording: Recording, width: float) -> Panel:
+    """What went wrong, in red words, the first sentences of many."""
     lines = wrong_lines(recording)
     marks: list[Mark] = []
     y = 0.0
@@ -25,4 +26,4 @@ def wrong_marks(recording: Recording, width: float) -> tuple[list[Mark], float]:
     if len(lines) > LISTED:
         marks.append(Text(0, y, f"and {number(len(lines) - LISTED)} more", BODY, "red", bold=True))
         y += 16
-    return marks, y + 12 if lines else 0.0
+    return Panel(tuple(marks), width, y + 12 if lines else 0.0)

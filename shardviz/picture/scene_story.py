@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from shardviz.core.trace import Trace
+from shardviz.picture.panels import Panel
 from shardviz.picture.scene import Line, Mark, Scene, Text, moved, scene
 from shardviz.picture.scene_grid import View
-from shardviz.picture.scene_mesh import Panel, mesh_panel
+from shardviz.picture.scene_mesh import mesh_panel
 from shardviz.picture.scene_parts import (
     EDGE,
     PAGE,
