@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         parser.error(f"the record cannot be written to {asked.out}: {error.strerror}")
     # torch is imported by the program anyway.
-    from shardviz.ranks.tape import LineFile, Tape, listening
+    from shardviz.ranks.line_file import LineFile
+    from shardviz.ranks.listening import listening
+    from shardviz.ranks.tape import Tape
 
     def fail(error: OSError) -> None:
         print(f"shardviz: the record {file} ends here: {error.strerror}", file=sys.stderr)

@@ -58,7 +58,9 @@ def train() -> None:
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-    from shardviz.ranks.tape import LineFile, Tape, listening
+    from shardviz.ranks.line_file import LineFile
+    from shardviz.ranks.listening import listening
+    from shardviz.ranks.tape import Tape
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")

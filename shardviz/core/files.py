@@ -13,6 +13,7 @@ import msgspec
 from shardviz.core import recording_files
 from shardviz.core.errors import FileError, ShardvizError
 from shardviz.core.recording import Recording
+from shardviz.core.recording_lines import VERSION as RECORDING_VERSION
 from shardviz.core.runs import Runs, length
 from shardviz.core.spec import Spec, parse
 from shardviz.core.trace import Buffer, Report, Source, Step, Trace
@@ -103,8 +104,9 @@ def from_json(document: bytes) -> Trace | Recording:
         raise FileError(f"not a trace of shardviz, or cut short ({error})") from error
     if version is None or not bytes(version).isdigit() or len(bytes(version)) > 9:
         raise FileError('not a trace of shardviz: a trace is a JSON object with "shardviz" (a version) and "trace"')
-    if int(bytes(version)) > VERSION:
-        raise FileError(f"the trace has version {int(bytes(version))}; this shardviz reads versions up to {VERSION}")
+    what, latest = ("recording", RECORDING_VERSION) if "recording" in keys else ("trace", VERSION)
+    if int(bytes(version)) > latest:
+        raise FileError(f"the {what} has version {int(bytes(version))}; this shardviz reads versions up to {latest}")
     if "recording" in keys:
         return recording_files.from_json(document)
     try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from shardviz.core.errors import FileError
-from shardviz.core.recording import Call, Event, Participant, Recording
-from shardviz.core.recording_lines import VERSION, merge, read_lines
+from shardviz.core.recording import Call, Event, Gap, Participant, Recording
+from shardviz.core.recording_lines import VERSION, lacking, merge, read_lines
 
 __all__ = ["from_json", "load_directory", "save", "to_json"]
 
@@ -72,11 +72,13 @@ def from_json(document: bytes) -> Recording:
         FileError: it is no recording.
     """
     try:
-        recording = msgspec.json.decode(document, type=_Document).recording
+        read = msgspec.json.decode(document, type=_Document)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise FileError(f"the recording is not as it should be: {error}") from error
+    recording = read.recording
     _check(recording.participants, recording.events)
-    return recording
+    blind = tuple(Gap(rank, what) for rank in recording.ranks for what in lacking(read.shardviz))
+    return replace(recording, gaps=(*blind, *recording.gaps)) if blind else recording
 
 
 def _check(participants: tuple[Participant, ...], events: tuple[Event, ...]) -> None:

@@ -3,20 +3,24 @@
 Imported on both sides, so nothing here may import torch at the top.
 """
 
+import io
 import pickle
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import cloudpickle
 
 # Hung ranks are found by the caller, who can say which rank did not come; torch's own limit must never be first.
 GROUP_TIMEOUT = timedelta(days=1)
+
+OBSERVER = ("shardviz/ranks/listening.py", "shardviz/tensors/seams.py")
+"""The files whose frames stand between a collective and its caller."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,44 @@ class Raised:
 def pack(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
     """Make a call that `perform` takes: importable functions by name, those of a notebook cell or script by value."""
     # The path goes first and apart: what follows may need it to be read.
-    return pickle.dumps((list(sys.path), cloudpickle.dumps((function, args, dict(kwargs)))))
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump((function, args, dict(kwargs)))
+    return pickle.dumps((list(sys.path), buffer.getvalue()))
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Takes functions that name torch.ops too: what is in there goes by its path."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """How an object is made anew inside a rank."""
+        if "torch" in sys.modules and (path := operator_path(obj)) is not None:
+            return operator_at, (path,)
+        return super().reducer_override(obj)
+
+
+def operator_path(obj: Any) -> tuple[str, ...] | None:
+    """The path under `torch.ops` of what is found there; None for anything else."""
+    ops = sys.modules["torch"].ops
+    if obj is ops:
+        return ()
+    if not type(obj).__module__.startswith("torch."):
+        return None
+    name = str(getattr(obj, "__name__", "")) if isinstance(obj, ModuleType) else str(obj)
+    path = tuple(name.removeprefix("torch.ops.").split(".")) if name else ()
+    try:
+        return path if path and operator_at(path) is obj else None
+    except AttributeError:
+        return None
+
+
+def operator_at(path: Sequence[str]) -> Any:
+    """What stands at a path under `torch.ops`."""
+    import torch
+
+    found: Any = torch.ops
+    for part in path:
+        found = getattr(found, part)
+    return found
 
 
 def perform(call: bytes) -> bytes:
@@ -78,7 +119,7 @@ def unpack(answer: bytes) -> Returned | Raised:
 def _traceback(error: BaseException, frames: TracebackType | None) -> str:
     told = traceback.TracebackException(type(error), error, frames)
     # The frames that watch the collectives stand between torch's own, and explain nothing.
-    kept = [frame for frame in told.stack if not frame.filename.endswith("shardviz/ranks/tape.py")]
+    kept = [frame for frame in told.stack if not frame.filename.endswith(OBSERVER)]
     told.stack = traceback.StackSummary.from_list(kept)
     return "".join(told.format()).rstrip()
 
@@ -119,7 +160,8 @@ def recorded(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappin
     """Call a function inside a rank and record its collectives, as the lines of `recording_lines`."""
     import torch.distributed as dist
 
-    from shardviz.ranks.tape import Tape, listening
+    from shardviz.ranks.listening import listening
+    from shardviz.ranks.tape import Tape
 
     lines: list[bytes] = []
     name = getattr(function, "__name__", type(function).__name__)

@@ -10,7 +10,7 @@ from shardviz.core.errors import FileError, RankFailure
 from shardviz.core.mesh import Mesh
 from shardviz.core.recording import Event, rank_list
 from shardviz.core.recording_lines import merge, read_lines
-from shardviz.ranks.calls import Raised
+from shardviz.ranks.calls import OBSERVER, Raised
 
 LOG_LINES = 12
 _FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
@@ -180,7 +180,7 @@ def unfinished(stack: str) -> Unfinished:
     for match in _FRAME.finditer(stack):
         if match["file"].endswith("shardviz/ranks/calls.py"):
             break
-        if not match["file"].endswith("shardviz/ranks/tape.py"):  # it stands between a collective and its caller
+        if not match["file"].endswith(OBSERVER):  # it stands between a collective and its caller
             frames.append(match)
     if not frames:
         return Unfinished()

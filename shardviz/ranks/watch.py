@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from shardviz.ranks.tape import LineFile, Tape, listening
+from shardviz.ranks.line_file import LineFile
+from shardviz.ranks.listening import listening
+from shardviz.ranks.tape import Tape
 
 __all__ = ["begin", "turn_page"]
 

@@ -1,6 +1,7 @@
 """Recordings as facts: what ranks wrote becomes one recording, and nothing else does."""
 
 import json
+import re
 import time
 
 import pytest
@@ -12,7 +13,7 @@ from shardviz.core.recording_lines import merge, read_lines
 
 
 def begin(rank, world=2, **changed):
-    about = {"shardviz": 1, "rank": rank, "world": world, "program": "train.py", "host": "node", "torch": "2.13.0"}
+    about = {"shardviz": 2, "rank": rank, "world": world, "program": "train.py", "host": "node", "torch": "2.13.0"}
     return {"begin": {**about, "started": 100.0 + rank, **changed}}
 
 
@@ -130,7 +131,7 @@ def test_a_recording_is_saved_and_read_back(tmp_path):
         (b"{}\n", 'must be an object with "begin"'),
         (b"\x80\x04pickle\n", "not a record of shardviz"),
         (b"[" * 100_000 + b"\n", "not a record of shardviz"),
-        (lines(begin(0, shardviz=2)), r"has version 2; this shardviz reads versions up to 1"),
+        (lines(begin(0, shardviz=3)), r"has version 3; this shardviz reads versions up to 2"),
         (lines(begin(0, shardviz="one")), "must be an object"),
         (lines(begin(5)), "rank 5 of 2"),
         (lines(begin(0, host=7)), "first line is not as it should be"),
@@ -178,10 +179,70 @@ CALL = {"name": "barrier", "given": [], "got": [], "at": 0.0}
 )
 def test_a_document_that_is_no_recording_is_refused(tmp_path, recording, says):
     good = {"backend": "gloo", "participants": [{"rank": 0, "host": "", "torch": ""}], "events": [], "program": "x"}
-    document = {"shardviz": 1, "recording": recording if "program" in recording else {**good, **recording}}
+    document = {"shardviz": 2, "recording": recording if "program" in recording else {**good, **recording}}
     (tmp_path / "bad.json").write_text(json.dumps(document))
     with pytest.raises(FileError, match=says):
         load(tmp_path / "bad.json")
+
+
+def test_a_record_of_an_earlier_version_is_read_and_said_to_be_blind(tmp_path):
+    earlier = lines(begin(0, 1, shardviz=1), group([0]), called(0, 0.5), done(0, 0.75), END)
+    write(tmp_path, rank_0=earlier)
+    recording = load(tmp_path)
+    assert isinstance(recording, Recording)
+    assert len(recording.events) == 1
+    assert not recording.right
+    assert "incomplete: rank 0: it was recorded by a shardviz that saw no messages" in recording.text
+    text = recording.save(tmp_path / "now.json").read_text()
+    (tmp_path / "then.json").write_text(re.sub(r'"gaps":\[.*?\]', '"gaps":[]', text).replace('"shardviz":2', '"shardviz":1'))
+    assert load(tmp_path / "then.json") == recording
+
+
+def message(number, at, name, peer, **more):
+    return called(number, at, name, message=True, peer=peer, **more)
+
+
+def test_messages_are_matched_by_who_sends_to_whom_with_which_tag(tmp_path):
+    def received(number, peer=None):
+        return {"done": {**done(number, 0.9)["done"], "message": True, "peer": peer}}
+
+    sends = [message(0, 0.1, "send", 1), message(1, 0.2, "send", 1, tag=7), message(2, 0.3, "send", 1)]
+    receives = [message(0, 0.1, "recv", 0, tag=7), message(1, 0.2, "recv", None), message(2, 0.3, "recv", 0)]
+    over = [received(0), received(1, 0), received(2)]
+    write(
+        tmp_path,
+        rank_0=lines(begin(0), group([0, 1]), *sends, *over, called(0, 0.4), done(0, 0.5), END),
+        rank_1=lines(begin(1), group([0, 1]), *receives, *over, called(0, 0.4), done(0, 0.5), END),
+    )
+    recording = load(tmp_path)
+    assert isinstance(recording, Recording)
+    assert recording.right
+    assert [(e.group, e.number, e.first.tag) for e in recording.events if e.is_message] == [
+        ((0, 1), 0, 0),
+        ((0, 1), 0, 7),
+        ((0, 1), 1, 0),
+    ]
+    assert recording.counts == "1 collectives, 3 messages"
+    assert sum(sum(event.bytes) for event in recording.events if event.is_message) == 3 * 16
+
+
+def test_a_message_that_nobody_receives_and_a_rank_that_waits_in_vain_are_told(tmp_path):
+    write(
+        tmp_path,
+        rank_0=lines(begin(0), group([0, 1]), message(0, 0.1, "recv", 1, place="train.py:9")),
+        rank_1=lines(begin(1), END),
+    )
+    text = load(tmp_path).text.splitlines()
+    assert "rank 0 is in recv of float32 [4] from rank 1, called by train.py:9" in text
+    assert "rank 1 returned" in text
+
+
+def test_bytes_of_uneven_parts_and_of_padding():
+    piece_ = Piece((6, 2), "float32", 4)
+    calls = [Call("all_to_all", (piece_,), (), 0.0, parts=parts, padding=(0, 8)) for parts in ((8, 40), (48, 0))]
+    event = Event((0, 1), "0", 0, tuple(calls))
+    assert event.bytes == (40, 48)
+    assert event.padding == 8  # rank 0 sends eight bytes of padding to rank 1; what is for oneself is not sent
 
 
 def test_a_later_version_of_a_recording_is_refused(tmp_path):
