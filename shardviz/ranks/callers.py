@@ -13,13 +13,12 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-import shardviz
 from shardviz.tensors import seams
 
 __all__ = ["Caller", "caller", "is_program"]
 
 _INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
-_TORCH, _OURS = (os.path.dirname(str(package.__file__)) + os.sep for package in (torch, shardviz))
+_TORCH, _OURS = (str(path) + os.sep for path in (Path(torch.__file__).parent, Path(__file__).parent.parent))
 _PYTHON = sysconfig.get_path("stdlib") + os.sep
 _WRAPPERS = ("typing_extensions.py", "decorator.py")
 """Files of libraries that only pass calls on."""

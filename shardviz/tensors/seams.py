@@ -285,7 +285,7 @@ PADS = frozenset(_PADDING)
 
 
 def padding(frame: FrameType, members: int) -> tuple[int, ...]:
-    """Bytes of padding that a rank sends to each member of its group, from a frame of one of `PADS`; () where it is not known."""
+    """Bytes of padding that a rank sends to each member of its group, from a frame of one of `PADS`; () where unknown."""
     try:
         return _PADDING[frame.f_code.co_name](frame, members)
     except (KeyError, AttributeError, TypeError, IndexError, ValueError, RuntimeError):  # another torch names them differently

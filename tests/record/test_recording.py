@@ -211,7 +211,7 @@ def test_messages_are_matched_by_who_sends_to_whom_with_which_tag(tmp_path):
     over = [received(0), received(1, 0), received(2)]
     write(
         tmp_path,
-        rank_0=lines(begin(0), group([0, 1]), *sends, *over, called(0, 0.4), done(0, 0.5), END),
+        rank_0=lines(begin(0), group([0, 1]), *sends, *map(received, range(3)), called(0, 0.4), done(0, 0.5), END),
         rank_1=lines(begin(1), group([0, 1]), *receives, *over, called(0, 0.4), done(0, 0.5), END),
     )
     recording = load(tmp_path)
