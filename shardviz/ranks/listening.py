@@ -84,6 +84,7 @@ def listening(tape: Tape) -> Iterator[None]:
     try:
         yield
     finally:
+        _guarded(_let_go)
         _guarded(_look_at_orphans)
         with _ears.lock:
             _ears.tapes = tuple(other for other in _ears.tapes if other is not tape)
@@ -117,7 +118,12 @@ def _kernels() -> Mapping[tuple[str, str], Callable[..., Any]]:
 
 def _communication(read: Reader, run: Callable[..., Any], keys: Any, args: Any, kwargs: Any) -> Any:
     begun = _guarded(_begin, read, args)
-    result = run(keys, *args, **kwargs)
+    try:
+        result = run(keys, *args, **kwargs)
+    except BaseException:
+        if begun is not None:
+            _guarded(_done, _Outstanding(begun[1], []), None, True)
+        raise
     if begun is not None:
         _guarded(_began, begun, result)
     return result
