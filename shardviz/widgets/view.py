@@ -251,19 +251,23 @@ class Explorer(ipywidgets.VBox):
 
     @_shown
     def _ended(self, spec: Spec, target: Spec | None, result: Trace | Exception) -> None:
-        state = self.state
-        state.busy = False
-        state.progress = ""
-        if isinstance(result, Trace):
-            self.recordings[spec, target] = result
-            if spec == state.spec:  # whether it is what is asked for now decides `answer`
-                if state.answer == "real":
-                    self.render()
-                state.answer = "real"
-        elif self.runner.stopping:
-            state.progress = "The run was stopped."
-        else:
-            raise result
+        state, said = self.state, ""
+        try:
+            if isinstance(result, Trace):
+                self.recordings[spec, target] = result
+                if spec == state.spec:  # whether it is what is asked for now decides `answer`
+                    if state.answer == "real":
+                        self.render()
+                    state.answer = "real"
+            elif self.runner.stopping:
+                said = "The run was stopped."
+            else:
+                self._fail(result)
+        except Exception as error:
+            self._fail(error)
+        finally:  # last: whoever sees that it is over sees what became of it
+            state.progress = said
+            state.busy = False
 
     def _fail(self, error: Exception) -> None:
         self.state.failure = failure_text(error)

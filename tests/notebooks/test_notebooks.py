@@ -110,9 +110,15 @@ Ranks.start = refuse
 """
 
 
+ALONE = {"02-shards-and-padding", "10-debug-your-own-model"}
+"""Representatives of the notebooks that go on without ranks: a story, and a model. The rest is slow."""
+
+
 @pytest.mark.notebook
 @pytest.mark.timeout(240)
-@each_notebook
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] * (p.stem not in ALONE)) for p in NOTEBOOKS]
+)
 def test_it_goes_on_where_ranks_cannot_start(path, tmp_path, monkeypatch):
     notebook = nbformat.read(path, 4)
     if "Ranks(" not in "".join(cell.source for cell in notebook.cells if cell.cell_type == "code"):

@@ -452,7 +452,8 @@ def test_impossible_requests_start_nothing():
     assert set(processes_of_ours()) <= before
 
 
-@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [20])
 def test_repeated_starts_leak_nothing(monkeypatch, tmp_path, times):
     def handles() -> tuple[int, int]:
         return psutil.Process().num_fds(), threading.active_count()

@@ -1,6 +1,7 @@
 """The scenarios on real ranks: sharded training is training, and what is saved comes back."""
 
 import math
+from itertools import product
 
 import pytest
 
@@ -20,15 +21,27 @@ def equal(found):
         assert len(set(one.losses)) == len(one.losses)
 
 
-@pytest.mark.parametrize("recompute", [False, True])
-@pytest.mark.parametrize("reshard", [False, True])
-@pytest.mark.parametrize("width", [3, 5, 16, 17])
+EVERYDAY = {(3, True, False), (5, False, True), (16, True, True), (17, False, False)}
+"""Every width, and both ways of both switches; all sixteen combinations are slow."""
+
+
+@pytest.mark.parametrize(
+    ("width", "reshard", "recompute"),
+    [
+        pytest.param(*one, marks=[pytest.mark.slow] * (one not in EVERYDAY))
+        for one in product([3, 5, 16, 17], [False, True], [False, True])
+    ],
+)
 def test_fsdp2_over_tp_trains_like_a_single_process(four_ranks, width, reshard, recompute):
     equal(four_ranks.apply(training, width, {"dp": 2, "tp": 2}, reshard, recompute))
 
 
 @pytest.mark.parametrize(
-    ("width", "reshard", "recompute"), [(3, True, False), (5, False, True), (16, True, True), (17, True, False)]
+    ("width", "reshard", "recompute"),
+    [
+        (5, False, True),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in [(3, True, False), (16, True, True), (17, True, False)]),
+    ],
 )
 def test_hsdp_over_tp_trains_like_a_single_process(eight_ranks, width, reshard, recompute):
     equal(eight_ranks.apply(training, width, {"rep": 2, "dp": 2, "tp": 2}, reshard, recompute))

@@ -36,14 +36,19 @@ def packed():
         yield Spec((n,), {"dp": dp, "tp": 3}, f"_S(0, 3), _S(0, {parts})", "fsdp2")
 
 
+EVERY = 13
+"""In everyday runs one in so many is tried: five sizes of every mesh, other ones where meshes have other numbers of sizes."""
+
+
+@pytest.mark.parametrize("every", [EVERY, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
 @pytest.mark.parametrize(
     ("what", "specs", "least"),
     [("FSDP2 over TP", fsdp_over_tp, 455), ("three cuts", three_cuts, 520), ("FSDP2 over a packed weight", packed, 120)],
 )
-def test_cut_reconstruct_and_scatter_on_more_than_eight_ranks(thirty_two_ranks, count, what, specs, least):
-    specs, began = list(specs()), time.monotonic()
+def test_cut_reconstruct_and_scatter_on_more_than_eight_ranks(thirty_two_ranks, count, what, specs, least, every):
+    specs, began = list(specs())[::every], time.monotonic()
     wrong = [line for lines in thirty_two_ranks.apply(programs.sweep, specs) for line in lines]
     done = f"{len(specs)} cut, reconstructed and scattered, {len(wrong)} wrong, {time.monotonic() - began:.0f} s"
     count(f"{what} on more than eight real ranks: {done}")
-    assert len(specs) >= least
+    assert len(specs) >= least // every
     assert wrong == []

@@ -61,7 +61,7 @@ def test_the_command_runs(here):
     ("text", "maker", "to"),
     [
         (FIVE, "fsdp2-over-tp", "R, S(0)"),
-        ("[4, 6] on dp=2, tp=2: S(0), S(1)", "distribute_tensor", ""),
+        pytest.param("[4, 6] on dp=2, tp=2: S(0), S(1)", "distribute_tensor", "", marks=pytest.mark.slow),
     ],
 )
 def test_the_torch_script_runs_under_torchrun(tmp_path, text, maker, to):
