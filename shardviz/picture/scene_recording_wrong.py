@@ -20,7 +20,7 @@ def wrong_panel(recording: Recording, width: float) -> Panel:
     marks: list[Mark] = []
     y = 0.0
     for text in lines[:LISTED]:
-        for part in wrap(text, width - 2 * EDGE, BODY + 1, 2):
+        for part in wrap(text, (width - 2 * EDGE) / 1.14, BODY, 2):  # bold is wider than measured
             marks.append(Text(0, y, clip(part, width - 2 * EDGE, BODY, True), BODY, "red", bold=True))
             y += 16
     if len(lines) > LISTED:
