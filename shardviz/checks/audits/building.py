@@ -51,6 +51,8 @@ def described(folder: str) -> dict[str, Any]:
         "tp": bool(plans[0]),
         "ep": bool(plans[1]),
         "heads": {key: count for key in HEADS if isinstance(count := getattr(text, key, None), int)},
+        "apart": _apart(model, list(whole)),
+        "itemsize": torch.empty(0, dtype=config.dtype or torch.float32).element_size(),
         "gaps": gaps,
         "buffers": [[name, list(one.shape)] for name, one in model.state_dict().items() if name not in parameters],
     }
@@ -95,6 +97,19 @@ def _placements(model: Any, plan: dict[str, str]) -> tuple[dict[str, str], dict[
             if isinstance(after, DTensor):
                 cut[name] = str(after.placements[0])
     return cut, styles
+
+
+def _apart(model: Any, names: list[str]) -> list[str]:
+    """The weights that transformers puts together of single experts when it loads a checkpoint."""
+    from transformers.conversion_mapping import get_model_conversion_mapping
+
+    ends = [
+        target
+        for one in get_model_conversion_mapping(model)
+        for target in one.target_patterns
+        if any(".experts.*" in source for source in one.source_patterns)
+    ]
+    return [name for name in names if any(name.endswith(end) for end in ends)]
 
 
 def main() -> None:

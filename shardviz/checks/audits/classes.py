@@ -60,6 +60,8 @@ def model_of(path: Path) -> Model:
         answer["heads"],
         tuple(answer["gaps"]),
         tuple((name, tuple(shape)) for name, shape in answer["buffers"]),
+        apart=frozenset(answer["apart"]),
+        itemsize=answer["itemsize"],
     )
 
 

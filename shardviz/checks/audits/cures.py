@@ -18,13 +18,19 @@ LARGEST_MODEL = 64
 """The most pieces that a model's dimension is cut into, in a mesh that is suggested."""
 
 
+BESIDE = frozenset({"forward-refused", "pretrained-refused"})
+"""Errors that a spec alone does not show, so that no change of it is known to cure them."""
+
+
 def cures_of(spec: Spec, reports: Reports, kinds: frozenset[str]) -> tuple[str, ...]:
     """What to do about errors, in sentences, the smallest change first."""
+    if kinds <= BESIDE:
+        return ()
     found = [f"pad dimension {dim} from {spec.shape[dim]} to {size}" + why for dim, size, why in _padded(spec, reports)]
     meshes = list(_other_meshes(spec, reports))
     if meshes:
         found.append("train as many ranks on " + ", ".join(meshes))
-    offsets = kinds - {"train-refused", "sharding-refused", "forward-refused", "full-tensor-wrong"}
+    offsets = kinds - {"train-refused", "sharding-refused", "full-tensor-wrong", *BESIDE}
     if offsets:
         rest = " (it does not help against the rest)" if offsets != kinds else ""
         found.append(f"save and load inside `with shardviz.corrected_offsets():`{rest}")

@@ -49,5 +49,9 @@ def refusing(operations: tuple[str, ...]) -> str:
         'max() and the infinity norm (tried on torch 2.13.0)'
     """
     release, table = list(refusals().items())[-1]
-    found = [name if name.endswith(")") else f"the {name}" for name in operations if table.get(name)]
+    found = [
+        f"the {name}" if name.endswith("norm") and "," not in name else name.replace(",", " of the")
+        for name in operations
+        if table.get(name)
+    ]
     return f"{', '.join(found[:-1])} and {found[-1]} (tried on torch {release})" if len(found) > 1 else "".join(found)

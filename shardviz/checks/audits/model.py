@@ -42,6 +42,8 @@ class Model:
         has_ep_plan: whether it says how experts are dealt out.
         heads: how many heads it has, by the configuration's names for them.
         gaps: what was left out, in sentences.
+        apart: the expert weights whose checkpoints hold every expert by itself.
+        itemsize: bytes of an element of the weights; 0 where it is not known.
         buffers: name and shape of what a state dict has beside the parameters.
     """
 
@@ -53,6 +55,8 @@ class Model:
     heads: Mapping[str, int] = field(default_factory=dict)
     gaps: tuple[str, ...] = ()
     buffers: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    apart: frozenset[str] = frozenset()
+    itemsize: int = 0
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -112,7 +112,7 @@ def _heads(name: str, spec: Spec, known: Known) -> Iterator[Finding]:
     text = (
         f"the forward pass is refused: {over}={tp} does not divide the {count} {kind}, so rank {raising[0]} has "
         f"{shares[raising[0]]} columns where a head has {width}, and cannot view them as heads{waits}; "
-        f"{over} of {', '.join(map(str, fitting))} fits this model's heads"
+        f"what fits is {over} = {', '.join(map(str, fitting))}"
     )
     yield Finding("forward-refused", "error", spec.numel, ((0, spec.shape[0]),), raising, text)
 

@@ -105,7 +105,8 @@ def model_on(model: Model, grid: Grid, rules: Mapping[str, str]) -> Subject:
     if roles:
         kinds, checked = model.kinds, dict(specs)
         styles = {name: group[0].style for name, group in kinds.items() if group[0].style}
-        for name, found in stops(((name, checked[name]) for name in kinds if name in checked), Known.of(model.heads, styles)):
+        known = Known.of(model.heads, styles, model.apart, model.itemsize)
+        for name, found in stops(((name, checked[name]) for name in kinds if name in checked), known):
             extra += [(one.name, found) for one in kinds[name]]
     coverage = Coverage(len(model.parameters), ("the rules given and " if rules else "") + by, tuple(unknown), why, tuple(gaps))
     shapes = {one.name: one.shape for one in model.parameters}
