@@ -147,7 +147,10 @@ def shares(recording: Recording, totals: Totals, by_reason: bool = False) -> tup
 def recording_title(recording: Recording) -> str:
     """What ran, in one line."""
     ranks = plural(len(all_ranks(recording)), "rank")
-    return f"{plural(len(recording.events), 'collective')} of {recording.program or 'a program'} on {ranks}"
+    messages = sum(event.is_message for event in recording.events)
+    what = plural(len(recording.events) - messages, "collective")
+    what += f" and {plural(messages, 'message')}" if messages else ""
+    return f"{what} of {recording.program or 'a program'} on {ranks}"
 
 
 def head_lines(recording: Recording, totals: Totals) -> list[str]:
@@ -183,6 +186,7 @@ def wrong_lines(recording: Recording) -> list[str]:
     lines = [f"{rank_list(ranks)} {end if len(ranks) == 1 else end.replace('is ', 'are ', 1)}" for end, ranks in ends.items()]
     if recording.absent:
         lines.append(f"{rank_list(recording.absent)} left no record")
+    lines += [f"incomplete: {rank_list(ranks)}: {what}" for what, ranks in recording.lacking.items()]
     for place, event in enumerate(recording.events, 1):
         if event.differs:
             lines.append(f"{place}. {event.text}")

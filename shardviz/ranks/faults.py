@@ -159,6 +159,8 @@ def explain_timeout(
     else:
         lines.append(f"{_of(sorted(unfinished), n, mesh)} did not finish in {seconds:g} s")
     lines += describe({**absent, **waiting})
+    if returned := sorted(set(range(n)) - set(unfinished)):
+        lines.append(f"{_list(returned)}: returned")
     return _failure(differing, "\n".join(lines), min(absent or waiting), mesh)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from shardviz.core.errors import RankFailure
 from shardviz.core.recording_lines import merge, read_lines
 from shardviz.ranks.cluster import Ranks
 from tests.record import corpus
@@ -144,6 +145,20 @@ def test_the_recorder_s_own_faults_are_gaps_and_no_fault_of_the_program(four_ran
     assert found.events == ()
     assert not found.right
     assert "incomplete: ranks 0–3: a call (TypeError: 'NoneType' object is not callable)" in found.text
+
+
+def test_a_hang_tells_of_a_receive_and_of_a_rank_that_returned(four_ranks):
+    def receives_in_vain():
+        import torch
+        import torch.distributed as dist
+
+        if dist.get_rank() == 0:
+            dist.recv(torch.empty(2), src=1)
+
+    with pytest.raises(RankFailure) as caught:
+        four_ranks.apply(receives_in_vain, timeout=1)
+    assert "rank 0: waiting in recv, called by receives_in_vain" in str(caught.value)
+    assert "ranks 1, 2, 3: returned" in str(caught.value)
 
 
 def test_a_function_that_names_torch_ops_goes_to_ranks(four_ranks):
