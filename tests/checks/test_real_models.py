@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shardviz.checks.audits.audit import audit
 from tests.checks.cases import GRID, MORE
 from tests.checks.verdicts import compare
 
@@ -63,9 +64,25 @@ def differing_rows(found, count):
     return wrong
 
 
-def test_what_the_audit_says_of_small_models_is_what_happens(count):
+def placements(one):
+    """How each parameter is cut over (fsdp, tp), as the ranks made it; one that tp leaves whole is on fsdp alone."""
+    return {name: [*cut, "R"] if names == ["fsdp"] else cut for name, _, names, _, cut in one["facts"] if names}
+
+
+def by_configuration(one, folder):
+    """The same, as the audit takes it from the configuration's file."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(one["config"]))
+    found = audit(path, mesh=one["case"]["mesh"])
+    assert found.coverage.complete
+    return {each.name: [str(cut) for cut in each.spec.placements] for each in found.parameters}
+
+
+def test_what_the_audit_says_of_small_models_is_what_happens(count, tmp_path):
     found = run(QUICK, 300)
     assert differing_rows(found, count) == []
+    for one in (found[0], found[2]):
+        assert by_configuration(one, tmp_path) == placements(one)
     said = [compare(one)[1] for one in found]
     assert said[0]["load"][:2] == (True, "refused")
     assert said[0]["save"][:2] == (True, "refused")
