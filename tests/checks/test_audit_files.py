@@ -212,7 +212,14 @@ def test_arithmetic_imports_no_torch():
 
 def test_a_release_that_is_not_installed(shardviz, monkeypatch):
     asked = ("audit", "--shape", "9", "--mesh", "dp=4,tp=2", "--torch")
-    assert shardviz(*asked, "2.9")[0] == 0
+    status, out, _ = shardviz(*asked, "2.9")  # shapes and offsets are right there, and its own reconstruction hangs
+    assert (status, "full_tensor() hangs or raises: in one tp group the ranks would send different amounts" in out) == (1, True)
+    assert shardviz("audit", "--shape", "7", "--mesh", "dp=2,tp=2", "--torch", "2.9")[0] == 0
+    status, out, _ = shardviz("audit", "--shape", "6,4", "--mesh", "dp=2,tp=2", "--torch", "2.8")
+    assert (status, "full-tensor-wrong: full_tensor() is wrong on 4 of 4 ranks: 8 of the 24 slots" in out) == (1, True)
+    _, out, _ = shardviz("audit", "--shape", "129", "--mesh", "dp=64,tp=2", "--torch", "2.9")
+    assert "nothing is wrong with what was checked" in out
+    assert "full_tensor() of 2.8 and 2.9 was not replayed on more than 64 ranks" in out
     assert shardviz(*asked, "2.15")[0] == 1
 
     def none(name):

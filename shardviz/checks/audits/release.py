@@ -39,6 +39,11 @@ class Release:
     reports: Reports
     known_by: str
 
+    @property
+    def gathers_by_size(self) -> bool:
+        """Whether it puts tensors together as 2.8 did, by sizes that it believes in."""
+        return any(self.torch == f"2.{minor}" or self.torch.startswith(f"2.{minor}.") for minor in RIGHT)
+
 
 def installed_release() -> Release:
     """The installed torch; one that shardviz knows is not even imported.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -12,6 +12,7 @@ from shardviz.checks.audits.cures import cures_of
 from shardviz.checks.audits.kinds import KINDS, Finding
 from shardviz.checks.audits.parameter import Parameter, findings_of
 from shardviz.checks.audits.release import Release
+from shardviz.checks.audits.replay import replayed
 from shardviz.core.errors import SpecError
 from shardviz.core.runs import runs_text
 from shardviz.core.spec import Spec
@@ -128,7 +129,9 @@ class Audit:
         if not self.errors:
             if not checked:
                 return f"nothing was checked, of {self.coverage.total} parameters"
-            return f"nothing is wrong with the {checked} that were checked{rest}" if unknown else "nothing is wrong"
+            if unknown:
+                return f"nothing is wrong with the {checked} that were checked{rest}"
+            return f"nothing is wrong{' with what was checked' if self.coverage.gaps else ''}"
         return f"{self.errors} error{'s' * (self.errors != 1)} in {count} of {checked} parameters{rest}"
 
     def __str__(self) -> str:
@@ -194,13 +197,20 @@ def examine(
     more: dict[str, list[Finding]] = {}
     for name, finding in extra:
         more.setdefault(name, []).append(finding)
+    covered = coverage or Coverage(len(named))
+    if release.gathers_by_size:
+        told = [(name, *replayed(spec)) for name, spec in named]
+        for name, finding, _ in told:
+            if finding is not None:
+                more.setdefault(name, []).append(finding)
+        covered = replace(covered, gaps=(*covered.gaps, *sorted({gap for *_, gap in told if gap})))
     parameters = []
     for name, spec in named:
         findings = tuple(sorted((*more.get(name, ()), *findings_of(spec, release.reports)), key=_order))
         errors = frozenset(found.kind for found in findings if found.severity == "error")
         parameters.append(Parameter(name, spec, findings, cures_of(spec, release.reports, errors) if errors else ()))
     where = mesh or _meshes(spec for _, spec in named)
-    return Audit(release.torch, where, tuple(parameters), release.known_by, coverage or Coverage(len(named)), reading)
+    return Audit(release.torch, where, tuple(parameters), release.known_by, covered, reading)
 
 
 def _order(found: Finding) -> tuple[int, int]:
