@@ -200,9 +200,9 @@ def examine(
     covered = coverage or Coverage(len(named))
     if release.gathers_by_size:
         told = [(name, *replayed(spec)) for name, spec in named]
-        for name, finding, _ in told:
-            if finding is not None:
-                more.setdefault(name, []).append(finding)
+        for name, wrong, _ in told:
+            if wrong is not None:
+                more.setdefault(name, []).append(wrong)
         covered = replace(covered, gaps=(*covered.gaps, *sorted({gap for *_, gap in told if gap})))
     parameters = []
     for name, spec in named:
