@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -22,7 +22,7 @@ from matplotlib.transforms import Affine2D, Bbox, Transform
 
 from shardviz.picture.look import Rectangle, Stroke, Words, look, parts
 from shardviz.picture.scene import Cell, Mark, Scene
-from shardviz.picture.svg import Sheet, Styles
+from shardviz.picture.svg import Sheet
 from shardviz.picture.svg_renderer import NUMBERED, SvgRenderer
 from shardviz.picture.theme import LIGHT, Theme, text_width
 
@@ -175,22 +175,12 @@ def draw_into(axes: Axes, scene: Scene, theme: Theme = LIGHT) -> None:
             axes.add_artist(MarkArtist(mark, theme, axes.transData))
 
 
-def figure_svg(
-    scene: Scene,
-    label: str,
-    theme: Theme = LIGHT,
-    style: str = "",
-    dims: Sequence[int] | None = None,
-    words: str = "",
-    styles: Styles | None = None,
-) -> str:
-    """The scene's figure as SVG; the arguments are those of `svg.write_svg`, and so are its bytes."""
-    sheet = Sheet(theme, dims is not None, styles)
+def draw_marks(sheet: Sheet, scene: Scene) -> None:
+    """Have matplotlib draw the scene's figure onto a sheet: the bytes are those of `svg.write_marks`."""
     with theme_context():
         figure = _figure(scene, NUMBERED)
         figure.patch.set_visible(False)
         figure.draw(SvgRenderer(sheet, scene.width, scene.height))
-    return sheet.document(scene.width, scene.height, label, style, dims, words)
 
 
 def make_png(scene: Scene, dpi: float, theme: Theme = LIGHT) -> bytes:

@@ -126,27 +126,8 @@ class Sheet:
         return _number(value, 1 if self._styles else 2)
 
 
-def write_svg(
-    scene: Scene,
-    label: str,
-    theme: Theme = LIGHT,
-    style: str = "",
-    dims: Sequence[int] | None = None,
-    words: str = "",
-    styles: Styles | None = None,
-) -> str:
-    """The scene as one SVG document, without a drawing library.
-
-    Args:
-        scene: what to draw.
-        label: what the picture says, for those who do not see it.
-        theme: colours.
-        style: a style sheet that goes with the theme.
-        dims: the tensor dimensions that the cells' spans are about; every cell then tells its span, for a page that follows.
-        words: the id of an element beside the picture that says it at length.
-        styles: of the page that the picture is for.
-    """
-    sheet = Sheet(theme, dims is not None, styles)
+def write_marks(sheet: Sheet, scene: Scene) -> None:
+    """Put a scene's marks on a sheet, without a drawing library."""
     for mark in scene.marks:
         if isinstance(mark, Cell):
             sheet.begin(mark.gid)
@@ -159,7 +140,6 @@ def write_svg(
                 case Words(x, y, text, size, role, anchor, bold):
                     sheet.text(x, y, text, size, role, anchor, bold)
         sheet.end()
-    return sheet.document(scene.width, scene.height, label, style, dims, words)
 
 
 def _element(tag: str, rest: str, kind: str = "", cell: str = "", told: str = "") -> str:

@@ -20,10 +20,11 @@ from shardviz.core.layout import layout
 from shardviz.core.spec import parse
 from shardviz.core.unshuffle import unshuffle
 from shardviz.picture import Picture, Section, Table, draw, page
-from shardviz.picture.figure import figure_svg
+from shardviz.picture.figure import draw_marks
 from shardviz.picture.look import look
+from shardviz.picture.rendered import scene_svg
 from shardviz.picture.scene import Cell, CellKind, scene
-from shardviz.picture.svg import write_svg
+from shardviz.picture.svg import write_marks
 from shardviz.picture.theme import ADAPTIVE, DARK, HUES, LIGHT, contrast
 
 FIVE = "[5] on dp=2, tp=2: _S(0, 2), S(0)"
@@ -109,13 +110,17 @@ def test_both_writers_of_svg_write_the_same_of_every_look(kind: CellKind, hue: i
     marks = [Cell(10.3, 10.77, 41, 33, kind, hue, "7-\n12", "r9", 3, (7, 13)), Cell(60, 10, 5, 5.5, kind, hue)]
     drawn = scene(120, 60, marks)
     for theme in (LIGHT, DARK, ADAPTIVE):
-        assert figure_svg(drawn, "x", theme, dims=(0,)) == write_svg(drawn, "x", theme, dims=(0,))
+        assert scene_svg(drawn, "x", theme, dims=(0,), write=draw_marks) == scene_svg(
+            drawn, "x", theme, dims=(0,), write=write_marks
+        )
 
 
 def test_both_writers_of_svg_write_the_same_pictures(story: Picture) -> None:
     others = draw("[7, 5] on dp=2, tp=3: S(0), S(1)"), draw("[3, 5] on dp=4: P(sum)"), draw("[512] on dp=8, tp=8: S(0), S(0)")
     for picture in (story, *others):
-        assert figure_svg(picture.scene, "x", dims=picture.dims) == write_svg(picture.scene, "x", dims=picture.dims)
+        assert scene_svg(picture.scene, "x", dims=picture.dims, write=draw_marks) == scene_svg(
+            picture.scene, "x", dims=picture.dims, write=write_marks
+        )
 
 
 def test_the_label_of_every_cell_can_be_read() -> None:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from shardviz.checks.audits.files import document_of
 from shardviz.checks.audits.model import Model, Planned
 from shardviz.core.errors import FileError, TorchError
 from shardviz.core.notation import read_placements
@@ -44,7 +45,7 @@ def model_of(path: Path) -> Model:
     file = path / "config.json" if path.is_dir() else path
     with tempfile.TemporaryDirectory() as folder:
         # The file may be called anything and lie beside anything; transformers wants a folder with a config.json.
-        (Path(folder) / "config.json").write_text(json.dumps(_read(file)), "utf-8")
+        (Path(folder) / "config.json").write_text(json.dumps(document_of(file)), "utf-8")
         answer = _asked(folder, file)
     if "error" in answer:
         raise FileError(f"{file}: transformers cannot build it: {_short(answer['error'].replace(folder, str(file)))}")
@@ -63,16 +64,6 @@ def model_of(path: Path) -> Model:
         apart=frozenset(answer["apart"]),
         itemsize=answer["itemsize"],
     )
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise FileError(f"{file} cannot be read: {error}") from error
-    if not isinstance(document, dict):
-        raise FileError(f"{file} is no configuration: it holds a {type(document).__name__}")
-    return document
 
 
 def _asked(folder: str, file: Path) -> dict[str, Any]:

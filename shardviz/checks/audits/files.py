@@ -8,7 +8,7 @@ from typing import Any
 
 from shardviz.core.errors import FileError
 
-__all__ = ["configuration", "model_file", "shapes_of"]
+__all__ = ["configuration", "document_of", "model_file", "shapes_of"]
 
 
 def model_file(path: Path) -> Path:
@@ -36,7 +36,7 @@ def configuration(path: Path) -> dict[str, Any] | None:
     """
     if path.suffix == ".safetensors":
         return None
-    document = _document(path)
+    document = document_of(path)
     return None if "weight_map" in document else document
 
 
@@ -49,12 +49,17 @@ def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
     if path.suffix == ".safetensors":
         return _headers(path)
     found: dict[str, tuple[int, ...]] = {}
-    for name in sorted(set(_document(path)["weight_map"].values())):
+    for name in sorted(set(document_of(path)["weight_map"].values())):
         found |= _headers(path.parent / name)
     return found
 
 
-def _document(path: Path) -> dict[str, Any]:
+def document_of(path: Path) -> dict[str, Any]:
+    """A JSON file that holds an object.
+
+    Raises:
+        FileError: it is not there, or is none.
+    """
     try:
         document = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
