@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from torch.distributed.checkpoint.state_dict_saver import save
 
 import shardviz as sv
 from shardviz.checks.museum import Card, Museum, Outcome, Shown
@@ -23,6 +25,10 @@ CALLS = {
     "StridedShard": lambda bad: sv.StridedShard(0, "a" if bad == 5 else bad),
     "Ranks": lambda bad: sv.Ranks("4" if bad == 5 else bad),
     "Spec": lambda bad: sv.Spec(bad, "dp=2", "S(0)"),
+    "audit": lambda bad: sv.audit(bad, mesh="dp=2"),
+    "checkpoint": lambda bad: sv.checkpoint(bad),
+    "guard": lambda bad: sv.guard(5 if bad == {"a": "b"} else bad),  # a state dict of a text is one without tensors
+    "mend": lambda bad: sv.mend(bad, bad),
     "compare": lambda bad: sv.compare(bad, sv.layout(FIVE)),
     "costs": lambda bad: sv.costs(bad),
     "differing_readings": lambda bad: sv.differing_readings(bad),
@@ -42,7 +48,7 @@ CALLS = {
     "split": lambda bad: sv.split(bad),
     "unshuffle": lambda bad: sv.unshuffle(bad),
 }
-ELSEWHERE = {"Replicate", "ShardvizError", "audit", "checkpoint", "corrected_offsets", "guard", "mend"}
+ELSEWHERE = {"Replicate", "ShardvizError", "corrected_offsets"}
 """No call of its own, or walked through in the tests of the checks."""
 
 
@@ -98,7 +104,13 @@ def test_every_report_says_ok_beside_being_true():
     assert {name for name, one in found.items() if not hasattr(one, "ok")} <= GRADES
 
 
-def test_reports_are_true_where_something_was_found():
+def saved(directory):
+    """A whole checkpoint of one tensor."""
+    save({"weight": torch.ones(3, 2)}, checkpoint_id=directory / "saved", no_dist=True)
+    return directory / "saved"
+
+
+def test_reports_are_true_where_something_was_found(tmp_path):
     nine = "[9] on dp=4, tp=2: _S(0, 2), S(0)"
     card = Card("a", (), "", nine, "", "", {"2.13.0": Outcome("right", "")}, "")
     shown = Shown(card, "2.13.0", "right", "")
@@ -108,6 +120,13 @@ def test_reports_are_true_where_something_was_found():
         (sv.disagreements(sv.unshuffle(FIVE)), sv.disagreements(six)),
         (Museum((shown,)), Museum((replace(shown, outcome="wrong"),))),
     ]
+    single = [
+        *(sv.audit(spec) for spec in (nine, "[8] on dp=4, tp=2: _S(0, 2), S(0)")),
+        sv.guard({"weight": torch.ones(2)}),
+        sv.checkpoint(saved(tmp_path)),
+    ]
+    for one in (*single, *(one for pair in pairs for one in pair)):
+        assert one.ok is (not bool(one)), type(one).__name__
     for nothing, something in pairs:
         assert (nothing.ok, bool(nothing)) == (True, False)
         assert (something.ok, bool(something)) == (False, True)

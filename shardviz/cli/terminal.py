@@ -34,7 +34,8 @@ def print_run(trace: Trace) -> None:
     """Print a recorded run: what every rank holds and torch reports, both reconstructions, and what differs."""
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(str(trace.spec), style="bold")
-    console.print(trace.source.text)
+    read = layout(trace.spec)
+    console.print(trace.source.text if read.note else f"{trace.source.text}, read as {read.reading}")
     console.print(_ranks(trace))
     spent = costs(trace)
     sent = f"{sum(spent.sent):,} bytes sent in all, {sum(spent.padding):,} of them padding"

@@ -19,7 +19,7 @@ from shardviz.cli.museum import museum_command
 from shardviz.core.compare import disagreements
 from shardviz.core.errors import FileError, RanksError, RequestError, ShardvizError
 from shardviz.core.layout import READINGS, Layout, layout
-from shardviz.core.spec import Spec, parse
+from shardviz.core.spec import MADE_BY, Spec, parse
 from shardviz.core.trace import Step, Trace
 from shardviz.core.unshuffle import METHODS, unshuffle
 
@@ -37,6 +37,11 @@ _reading = click.option(
     default="auto",
     show_default=True,
     help="How placements become indices.",
+)
+_made_by = click.option(
+    "--made-by",
+    type=click.Choice(MADE_BY),
+    help="Who made the tensor, which decides where one label stands for two layouts.  [default: run chooses; else unknown]",
 )
 _max_ranks = click.option(
     "--max-ranks", type=click.IntRange(1), default=16, show_default=True, help="Refuse to start more ranks than this."
@@ -61,11 +66,12 @@ def cli(context: click.Context) -> None:
 @cli.command("layout", help=f"Which elements each rank holds. {SPEC_HELP} A dash reads one spec a line from standard input.")
 @click.argument("spec")
 @_reading
+@_made_by
 @_json
-def layout_command(spec: str, reading: str, as_json: bool) -> None:
+def layout_command(spec: str, reading: str, made_by: str | None, as_json: bool) -> None:
     """Print layouts."""
     if spec != "-":
-        found = layout(parse(spec), reading)
+        found = layout(parse(spec).with_made_by(made_by), reading)
         click.echo(_dumps(_layout_json(found)) if as_json else found.text)
         return
     if sys.stdin is None:
@@ -73,7 +79,7 @@ def layout_command(spec: str, reading: str, as_json: bool) -> None:
     wrong = False
     for line in filter(None, map(str.strip, sys.stdin)):
         try:
-            found = layout(parse(line), reading)
+            found = layout(parse(line).with_made_by(made_by), reading)
             click.echo(_dumps(_layout_json(found)) if as_json else found.text)
         except ShardvizError as error:
             wrong = True
@@ -90,11 +96,12 @@ def layout_command(spec: str, reading: str, as_json: bool) -> None:
 @click.option("--story", is_flag=True, help="Draw the reconstruction step by step.")
 @click.option("--method", type=click.Choice(METHODS), default="exact", show_default=True, help="Of the reconstruction.")
 @_reading
-def draw_command(spec: str, output: Path | None, story: bool, method: str, reading: str) -> None:
+@_made_by
+def draw_command(spec: str, output: Path | None, story: bool, method: str, reading: str, made_by: str | None) -> None:
     """Draw to a file; without one, print the picture's text form."""
     from shardviz.picture import draw
 
-    question = parse(spec)
+    question = parse(spec).with_made_by(made_by)
     picture = draw(unshuffle(question, method, reading) if story or method != "exact" else layout(question, reading))
     if output is None:
         click.echo(picture.text)
@@ -107,12 +114,13 @@ def draw_command(spec: str, output: Path | None, story: bool, method: str, readi
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Save the story: .html, .svg, .png, .gif or .json."
 )
+@_made_by
 @_max_ranks
 @_timeout
 @_json
-def run_command(spec: str, output: Path | None, max_ranks: int, timeout: float, as_json: bool) -> None:
+def run_command(spec: str, output: Path | None, made_by: str | None, max_ranks: int, timeout: float, as_json: bool) -> None:
     """Run on real ranks."""
-    question = parse(spec)
+    question = parse(spec).with_made_by(made_by)
     if output is not None:
         _check_output(output)
     trace = run_spec(question, max_ranks, timeout)
@@ -215,6 +223,8 @@ def run_summary(trace: Trace) -> dict[str, Any]:
             "devices": source.devices,
             "made_by": source.made_by,
         },
+        "reading": predicted.reading,
+        "note": predicted.note,
         "agrees": trace.holds(predicted),
         "differences": [difference.sentence for difference in found],
         "full_tensor_right": trace.torch is not None and trace.torch.right,
@@ -295,7 +305,7 @@ def _layout_json(found: Layout) -> dict[str, Any]:
     ranks: Iterable[dict[str, Any]] = (
         {"rank": r.rank, "coordinate": r.coordinate, "shape": r.shape, "offset": r.offset, "runs": r.runs} for r in found
     )
-    return {"spec": str(found.spec), "reading": found.reading, "ranks": list(ranks)}
+    return {"spec": str(found.spec), "reading": found.reading, "note": found.note, "ranks": list(ranks)}
 
 
 def _step_json(step: Step) -> dict[str, Any]:

@@ -144,9 +144,21 @@ class Layout:
         return f"the local shape of rank {self.seen[0].rank} seen, of {len(self) - len(self.seen)} others not"
 
     @cached_property
+    def note(self) -> str:
+        """Where the label stands for two layouts, which reading this is and which is the other; else ""."""
+        from shardviz.core.readings import reading_note  # readings.py builds on this module
+
+        return reading_note(self.spec, self.readings)
+
+    @property
+    def heading(self) -> str:
+        """The first line of its text: the question, the reading applied, and what a reader must know of it."""
+        return f"{self.spec} ({', '.join(filter(None, (self.note or self.reading, self.seen_text)))})"
+
+    @cached_property
     def text(self) -> str:
         """The layout in words, one line per rank: what alternative texts and terminals show."""
-        lines = [f"{self.spec} ({', '.join(filter(None, (self.reading, self.seen_text)))})"]
+        lines = [self.heading]
         lines += [f"rank {r.rank} {r.coordinate}: {_runs_text(r)}" for r in self.ranks]
         lines += [f"rank {rank} {words}" for rank, words in self.misfits.items()]
         return "\n".join(lines)

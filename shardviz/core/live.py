@@ -37,7 +37,7 @@ class Live:
     @property
     def source(self) -> Source:
         """Where these facts come from."""
-        return Source("predicted", torch=self.torch, notice=self.layout.seen_text)
+        return Source("predicted", torch=self.torch, notice=", ".join(filter(None, (self.layout.seen_text, self.layout.note))))
 
 
 def layout_here(dtensor: Any, reading: str = "auto") -> Layout:

@@ -55,7 +55,7 @@ def redistribute(spec: Spec | str, placements: str | Sequence[Any], reading: str
     steps = [first_step(START, state.buffers)]
     for change in _fused(_changes(source, target), target.spec):
         steps += state.make(change)
-    return Trace(spec, Source("predicted"), "redistribute", tuple(steps), target=target.spec)
+    return Trace(spec, Source("predicted", notice=source.note), "redistribute", tuple(steps), target=target.spec)
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ def torch_28(start_layout: Layout) -> Trace:
         steps += done
         buffers = steps[-1].buffers  # a part that changes nothing adds no step
         if end:
-            return Trace(spec, Source("predicted"), "torch-2.8", tuple(steps), end=end)
-    return Trace(spec, Source("predicted"), "torch-2.8", tuple(steps))
+            return Trace(spec, Source("predicted", notice=start_layout.note), "torch-2.8", tuple(steps), end=end)
+    return Trace(spec, Source("predicted", notice=start_layout.note), "torch-2.8", tuple(steps))
 
 
 _Done = tuple[list[Step], str]

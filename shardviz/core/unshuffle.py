@@ -68,7 +68,7 @@ def story(start_layout: Layout, method: str = "exact", sequence: Sequence[int] |
         after = apply(operation, buffers, spec)
         steps.append(describe(operation, spec, buffers, after, ITEMSIZE))
         buffers = after
-    return Trace(spec, Source("predicted"), method, tuple(steps))
+    return Trace(spec, Source("predicted", notice=start_layout.note), method, tuple(steps))
 
 
 def gathers_in_reverse(spec: Spec) -> tuple[int, ...]:

@@ -91,8 +91,8 @@ def _drawn(what: Layout | Trace | Comparison | Recording | Spec | Any, step: int
     if not isinstance(what, Layout | Trace):
         what = what.layout if isinstance(what, Live) else layout(_asked(what))
     if isinstance(what, Layout):
-        source = Source("predicted", notice=what.seen_text)
-        facts = _facts(what.spec, held_buffers(what), source, (), what.reading, what.misfits)
+        source = Source("predicted", notice=", ".join(filter(None, (what.seen_text, what.note))))
+        facts = _facts(what.spec, held_buffers(what), source, (), "" if what.note else what.reading, what.misfits)
         return _layout_picture(facts, layout_words(what))
     if step is None:
         scenes = frame_scenes(what, range(len(what.steps)), bare=True)
@@ -157,7 +157,9 @@ def draw_held(held: Trace | Live | Any, *, everywhere: bool = False) -> Picture:
         return draw_layout(held.spec, held.held, held.source, held.reported)
     live = _live(held, everywhere)
     parts = live.layout
-    return draw_layout(live.spec, held_buffers(parts), live.source, live.reports, parts.reading, parts.misfits)
+    return draw_layout(
+        live.spec, held_buffers(parts), live.source, live.reports, "" if parts.note else parts.reading, parts.misfits
+    )
 
 
 def draw_used(trace: Trace) -> Picture:

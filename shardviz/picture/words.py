@@ -75,7 +75,7 @@ def layout_words(layout: Layout) -> str:
     buffers = [Buffer(held.runs, held.shape) for held in layout]
     shown = _shown(len(layout))
     said = [f"rank {rank} {words}" for rank, words in list(layout.misfits.items())[:RANKS]]
-    lines = [f"{layout.spec} ({', '.join(filter(None, (layout.reading, layout.seen_text)))})", *said, statistics(buffers)]
+    lines = [layout.heading, *said, statistics(buffers)]
     lines += [f"rank {layout.ranks[i].rank} {layout.ranks[i].coordinate}: {buffer_words(buffers[i])}" for i in shown]
     return "\n".join(_with_gap(lines, len(layout), shown))
 

@@ -74,7 +74,8 @@ def _device(ranks: Ranks, spec: Spec) -> str:
 def _source(ranks: Ranks, spec: Spec) -> Source:
     devices = tuple(ranks.devices[rank] for rank in spec.mesh.ranks)
     release = ranks.torch.partition("+")[0]  # "2.13.0+cpu" is the CPU build of 2.13.0
-    return Source("held", spec.mesh.size, ranks.backend, release, devices, str(spec.made_by), ranks.notice or "")
+    notice = ", ".join(filter(None, (ranks.notice, layout(spec).note)))
+    return Source("held", spec.mesh.size, ranks.backend, release, devices, str(spec.made_by), notice)
 
 
 def _steps(spec: Spec, found: Sequence[Answers]) -> tuple[Step, ...]:

@@ -18,8 +18,9 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 from shardviz.core.errors import ShardvizError, TorchError
-from shardviz.core.layout import applied_reading, layout, local_shape_and_offset, runs_at
+from shardviz.core.layout import applied_reading, local_shape_and_offset, runs_at
 from shardviz.core.placements import Partial
+from shardviz.core.readings import two_layouts
 from shardviz.core.spec import Spec
 
 __all__ = ["Block", "Described", "Describer", "Refused", "blocks"]
@@ -201,7 +202,7 @@ class Describer:
         """The spec with its maker, where that decides what the ranks hold."""
         if self.made_by:
             return spec.with_made_by(self.made_by)
-        if not _two_layouts(spec):
+        if not two_layouts(spec):
             return spec
         mark = (spec.shape, spec.placements, spec.mesh.sizes)
         if mark not in self._sharded:
@@ -229,14 +230,6 @@ def _spec(tensor: DTensor) -> Spec | None:
 
 def _named(name: str) -> str:
     return repr(name) if name else "a tensor"
-
-
-@lru_cache(maxsize=1024)
-def _two_layouts(spec: Spec) -> bool:
-    """Whether FSDP2 makes another layout of these placements than a cut from left to right."""
-    by_fsdp2 = spec.with_made_by("fsdp2")
-    readings = [[applied_reading(one, dim) for dim in range(spec.ndim)] for one in (spec.with_made_by(None), by_fsdp2)]
-    return readings[0] != readings[1] and layout(spec.with_made_by(None)).ranks != layout(by_fsdp2).ranks
 
 
 def _marks_of_fsdp2() -> set[tuple[Any, ...]]:

@@ -43,6 +43,21 @@ def test_layout_of_good_lines_ends_well(shardviz, monkeypatch):
     assert shardviz("layout", "-", "--json")[0] == 0
 
 
+def test_who_made_a_tensor_decides_where_one_label_stands_for_two_layouts(shardviz):
+    packed = "[8] on dp=2, tp=2: _S(0, 2), _S(0, 2)"
+    for maker, first, reading in (
+        ("fsdp2", [[[0, 2]]], "outer-last"),
+        ("distribute_tensor", [[[0, 1], [4, 5]]], "left-to-right"),
+    ):
+        found = json.loads(shardviz("layout", packed, "--json", "--made-by", maker)[1])
+        assert (found["ranks"][0]["runs"], found["reading"]) == (first, reading)
+        assert f"read as {reading}" in found["note"]
+        assert "also stands for" in found["note"]
+        assert found["note"] in shardviz("draw", packed, "--made-by", maker)[1]
+        assert found["note"] in shardviz("draw", packed, "--made-by", maker, "--story")[1]
+    assert "'nobody' is not one of 'fsdp2-over-tp'" in shardviz("layout", packed, "--made-by", "nobody")[2]
+
+
 def test_layout_in_words(shardviz):
     assert "rank 3 (1, 1): 4" in shardviz("layout", FIVE)[1]
 

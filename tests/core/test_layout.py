@@ -151,3 +151,19 @@ def test_the_text_says_who_holds_what():
 def test_a_layout_of_two_readings_names_both():
     spec = make_spec((8, 8), (2, 2), [("SS", 0, 3), ("S", 1)])
     assert layout(spec).reading == "left-to-right, sharding-order"
+
+
+def test_a_label_that_stands_for_two_layouts_says_which_one_this_is_and_which_is_the_other():
+    packed = Spec((8,), "dp=2, tp=2", "_S(0, 2), _S(0, 2)")
+    for made_by, elements, here, other in [
+        ("fsdp2", [[0, 1], [2, 3], [4, 5], [6, 7]], "outer-last", "left-to-right"),
+        ("distribute_tensor", [[0, 4], [1, 5], [2, 6], [3, 7]], "left-to-right", "outer-last"),
+        (None, [[0, 4], [1, 5], [2, 6], [3, 7]], "left-to-right", "outer-last"),
+    ]:
+        found = layout(packed.with_made_by(made_by))
+        assert [[i for start, stop in rank.runs[0] for i in range(start, stop)] for rank in found] == elements
+        assert f"read as {here} (" in found.text
+        assert f"also stands for {other} (" in found.text
+    assert "read as outer-last (" in layout(packed, "outer-last").note
+    for one in ("[5] on dp=2, tp=2: _S(0, 2), S(0)", "[6] on tp=2: _S(0, 3)", "[2] on dp=2, tp=2: S(0), R"):
+        assert layout(one).note == ""

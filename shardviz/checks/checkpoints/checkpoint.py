@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -209,6 +210,8 @@ def checkpoint(directory: str | Path, progress: Progress | None = None, only: st
         >>> found.whole, [(tensor.name, tensor.shape) for tensor in found.tensors]  # 3 × 2 × 4 bytes are there
         (True, [('weight', (3, 2))])
     """
+    if not isinstance(directory, str | PathLike):
+        raise FileError(f"the directory of a checkpoint was expected, as text or a path; got {type(directory).__name__}")
     place = Path(directory)
     wanted = re.compile(".*".join(map(re.escape, only.split("*"))), re.DOTALL)
     try:

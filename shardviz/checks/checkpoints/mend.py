@@ -6,6 +6,7 @@ import errno
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
 from shardviz.checks.checkpoints.beside import bring, written_directory
@@ -17,7 +18,7 @@ from shardviz.checks.checkpoints.facts import Chunk, StoredTensor, Stray
 from shardviz.checks.checkpoints.origin import Origin
 from shardviz.checks.checkpoints.rewriting import rewritten
 from shardviz.checks.checkpoints.words import chunk_words, many
-from shardviz.core.errors import FileError
+from shardviz.core.errors import FileError, SpecError
 from shardviz.core.spec import Spec
 
 __all__ = ["SHARED", "Mended", "Rescue", "mend", "rescue"]
@@ -164,6 +165,10 @@ def mend(found: Checkpoint, out: str | Path, link: bool = False, progress: Progr
         >>> mend(checkpoint(f"{directory}/saved"), f"{directory}/mended").whole
         True
     """
+    if not isinstance(found, Checkpoint):
+        raise SpecError(f"what checkpoint(directory) returns was expected, to mend it; got {type(found).__name__}")
+    if not isinstance(out, str | PathLike):
+        raise FileError(f"a directory was expected for the mended checkpoint, as text or a path; got {type(out).__name__}")
     if found.format != "torch":
         raise FileError("the Hugging Face writer keeps offsets inside its data files: only torch's own format can be mended")
     target = Path(out)
