@@ -266,8 +266,9 @@ class Explorer(ipywidgets.VBox):
         except Exception as error:
             self._fail(error)
         finally:  # last: whoever sees that it is over sees what became of it
-            state.progress = said
-            state.busy = False
+            if not self.runner.busy:  # who saw the answer may have begun the next run
+                state.progress = said
+                state.busy = False
 
     def _fail(self, error: Exception) -> None:
         self.state.failure = failure_text(error)

@@ -9,8 +9,12 @@ import pytest
 
 import shardviz as sv
 from shardviz.core.errors import RankFailure
+from shardviz.widgets.runner import Runner
+from shardviz.widgets.state import Choice
+from shardviz.widgets.view import Explorer
 
 from .fakes import FIVE, NINE, explorer, press
+from .test_runner import FakeRanks
 
 SECONDS = 60
 
@@ -217,6 +221,33 @@ def test_a_step_costs_little():
     for step in range(len(ex.player.names)):
         ex.state.step = step
     assert time.perf_counter() - begun < 0.1 * len(ex.player.names)
+
+
+def test_a_run_begun_when_the_answer_is_there_can_be_stopped():
+    made, begun = [], []
+
+    def make(n, progress):
+        made.append(FakeRanks(n, progress))
+        return made[-1]
+
+    def go_on(change):
+        made[0].hold.clear()
+        made[0].running.clear()
+        ex.run()
+        begun.append(change["new"])
+
+    ex = Explorer(Choice(sv.parse(FIVE)), Runner(16, make))
+    try:
+        ex.state.observe(go_on, "answer")
+        ex.run()
+        wait(lambda: begun == ["real"] and made[0].running.is_set())  # it waits for the thread of the first run to end
+        assert ex.state.busy
+        assert ex.state.progress == f"running {FIVE}"
+        made[0].hold.set()
+        wait(lambda: not ex.state.busy)
+        assert not ex.runner.busy
+    finally:
+        ex.close()
 
 
 @pytest.mark.ranks
