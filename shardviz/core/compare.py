@@ -159,8 +159,6 @@ def report_difference(shape: Sequence[int], held: Buffer, report: Report) -> str
     if mine == theirs == "nothing":
         theirs = f"shape ({_numbers(report.shape)}) at offset ({_numbers(report.offset)})"
         return f"holds nothing, shape ({_numbers(held.shape)}); torch reports {theirs}"
-    if any(len(runs) > 1 for runs in held.axes):  # a shape and an offset cannot say which rows
-        theirs = f"shape ({_numbers(report.shape)}) from ({_numbers(report.offset)})"
     return f"holds {mine}; torch reports {theirs}"
 
 
@@ -193,12 +191,13 @@ def _axes_text(shape: Sequence[int], axes: Sequence[Runs]) -> str:
 
 
 def _agrees(shape: Sequence[int], held: Buffer, report: Report) -> bool:
-    """Whether a report fits what is held; of an empty dimension the offset is the dimension's size."""
+    """Whether a report, which is one block, is what is held; of an empty dimension the offset is the dimension's size."""
     if held.cells is not None or held.shape != report.shape:
         return False
     if not held.numel:  # where nothing is held, the other dimensions' offsets cannot be read off
         return all(first == size for first, size, count in zip(report.offset, shape, held.shape, strict=True) if not count)
-    return all(runs[0][0] == first for runs, first in zip(held.axes, report.offset, strict=True))
+    blocks = zip(held.axes, report.offset, report.shape, strict=True)
+    return all(runs == ((first, first + size),) for runs, first, size in blocks)
 
 
 def _name(answer: Layout | Trace) -> str:

@@ -10,7 +10,7 @@ from shardviz.picture.facts import Owners, coordinate_text
 from shardviz.picture.panels import Panel
 from shardviz.picture.scene import Box, Cell, Line, Mark, Text, moved
 from shardviz.picture.theme import BODY, LABEL, SMALL, TITLE, clip, text_width
-from shardviz.picture.words import number, plural
+from shardviz.picture.words import buffer_words, number, plural
 
 __all__ = [
     "EDGE",
@@ -173,9 +173,11 @@ def partial_words(spec: Spec, buffer: Buffer, position: int) -> str:
 
 
 def place_words(buffer: Buffer, shape: Sequence[int]) -> str:
-    """A rank's local shape and offset, as torch would give them."""
+    """A rank's local shape and offset, as torch would give them; of a part that is no block, which elements it has."""
     if buffer.cells is not None or not shape:
         return ""
+    if any(len(runs) > 1 for runs in buffer.axes):
+        return f"no one block: {buffer_words(buffer, 4)}"
     offset = ", ".join(str(runs[0][0] if runs else size) for runs, size in zip(buffer.axes, shape, strict=True))
     return f"shape [{', '.join(map(str, buffer.shape))}], offset {offset}"
 
