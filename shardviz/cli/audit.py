@@ -41,7 +41,12 @@ FOUND_WRONG = 1
 @click.option("--sweep", "ranges", help='Draw the map of many meshes, such as "dp=1..16, tp=1..8", instead of one.')
 @click.option("--proof", is_flag=True, help="Ask torch itself, for every rank, instead of arithmetic. It takes long.")
 @click.option("--draw", "name", help="Draw a parameter with what torch reports of it; a dash for the only one.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where to draw it: .svg, .png or .html.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to draw it, or the map of --sweep: .svg, .png, .pdf or .html.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 def audit_command(
     target: str | None,
@@ -75,7 +80,7 @@ def audit_command(
         raise click.UsageError("--rule is for the parameters of a file; a --shape has --placements")
     if (name is not None or proof) and ranges is not None:
         raise click.UsageError("--sweep draws its own map, by arithmetic: leave out --draw and --proof")
-    if output is not None and name is None:
+    if output is not None and name is None and ranges is None:
         raise click.UsageError("-o says where to draw: name a parameter with --draw, or a dash for the only one")
     if build is not None and (rules or roles or ranges is not None):
         raise click.UsageError("a builder says itself how it cuts: leave out --rule, --role and --sweep")
@@ -84,6 +89,8 @@ def audit_command(
     plan = _pairs(rules, "rule", "*lm_head*=S(0)")
     if ranges is not None:
         found = _sweep(target, shape, mesh, plan, stated, ranges, torch)
+        if output is not None:
+            click.echo(f"drew {found.draw().save(output)}", err=True)
     else:
         subject = _function(build) if build is not None else target if shape is None else _shape(shape)
         answer = audit(

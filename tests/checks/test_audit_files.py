@@ -169,6 +169,22 @@ def test_the_command_line(shardviz, config):
     assert (status, json.loads(out)["errors"], json.loads(out)["coverage"]["checked"]) == (1, 1, 21)
 
 
+def test_the_command_line_draws_the_map_of_a_sweep(shardviz, tmp_path):
+    asked = ("audit", "--shape", "33,4", "--sweep", "pp=1..2,dp=3..4,tp=1|2", "-o", str(tmp_path / "map.svg"))
+    status, _, err = shardviz(*asked)
+    assert (status, "drew" in err) == (1, True)
+    drawn = (tmp_path / "map.svg").read_text()
+    for words in (
+        "Errors on 2 of 8 meshes",
+        "nothing is wrong: 6 meshes",
+        "no checkpoint can be saved: 2 meshes",
+        "dp=4",
+        "pp=2",
+    ):
+        assert words in drawn
+    assert drawn.count("#d01c2a") >= 2
+
+
 def test_the_command_line_draws(shardviz, tmp_path):
     status, _, err = shardviz("audit", "[9] on dp=4, tp=2: _S(0, 2), S(0)", "--draw", "-", "-o", str(tmp_path / "x.svg"))
     assert (status, "drew" in err) == (1, True)

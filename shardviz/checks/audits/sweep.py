@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import product
 
 from shardviz.checks.audits.coverage import Coverage
@@ -15,6 +14,8 @@ from shardviz.checks.audits.parameter import findings_of
 from shardviz.checks.audits.release import Release
 from shardviz.checks.audits.subjects import Subject
 from shardviz.core.errors import SpecError
+from shardviz.picture.picture import Picture
+from shardviz.picture.scene_meshes import MeshMap, draw_meshes
 
 __all__ = ["SIGNS", "Sweep", "read_sweep", "sweep"]
 
@@ -92,8 +93,7 @@ class Sweep:
             row = "".join(f"{self.sign((*place, size)):>{width}}" for size in last)
             lines.append(f"{self._label(place):{label}} {'':{len(self.names[-1])}} {row}")
         used = sorted({self.sign(sizes) for sizes in self.kinds}, key=[GOOD, *SIGNS.values()].index)
-        names = {letter: kind for kind, letter in SIGNS.items()}
-        return "\n".join([*lines, *(f"{letter} {WORDS.get(letter, names.get(letter, ''))}" for letter in used)])
+        return "\n".join([*lines, *(f"{letter} {self.meaning(letter)}" for letter in used)])
 
     def _label(self, place: Sequence[int]) -> str:
         return ", ".join(f"{name}={size}" for name, size in zip(self.names, place, strict=False))
@@ -101,8 +101,23 @@ class Sweep:
     def __str__(self) -> str:
         return self.text
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.text)}</pre>"
+    def draw(self) -> Picture:
+        """The map as a picture."""
+        signs = {sizes: self.sign(sizes) for sizes in self.kinds}
+        used = sorted(set(signs.values()), key=[GOOD, *SIGNS.values()].index)
+        legend = tuple((sign, self.meaning(sign), sum(one == sign for one in signs.values())) for sign in used)
+        title = f"Errors on {self.errors:,} of {len(self.kinds):,} meshes"
+        premises = (f"torch {self.torch}, by arithmetic", *([f"covered: {self.coverage.text}"] if self.coverage.text else []))
+        return draw_meshes(MeshMap(title, premises, self.names, self.sizes, signs, GOOD, legend), self.text)
+
+    @staticmethod
+    def meaning(sign: str) -> str:
+        """What a letter stands for, in words."""
+        names = {letter: kind for kind, letter in SIGNS.items()}
+        return WORDS.get(sign) or names[sign].replace("-", " ")
+
+    def _repr_mimebundle_(self, **given: object) -> dict[str, str]:
+        return self.draw()._repr_mimebundle_(**given)
 
     def json(self) -> dict[str, object]:
         """The map as plain data."""
