@@ -52,10 +52,10 @@ def draw_meshes(shown: MeshMap, text: str) -> Picture:
     for place in product(*outer):
         said = ", ".join(f"{name}={size}" for name, size in zip(shown.names, place, strict=False))
         grid = _grid(shown, place, down, across)
-        grids.append(below([lines([said], BODY, 0, bold=True), padded(grid, top=8)]) if said else grid)
-    head = below([lines([shown.title], BODY + 2, 0, bold=True), lines(shown.premises, SMALL, 15, "muted")], 16)
-    legend = Panel(tuple(_legend(shown)), 420, 26.0 * len(shown.legend))
-    whole = padded(below([head, below(grids, GAP), legend], GAP), EDGE, EDGE + 8, EDGE)
+        grids.append(below([lines([said], BODY, 10, bold=True), grid]) if said else grid)
+    head = below([lines([shown.title], BODY + 2, 20, bold=True), lines(shown.premises, SMALL, 15, "muted")])
+    legend = Panel(tuple(_legend(shown)), 260, 26.0 * len(shown.legend))
+    whole = padded(below([head, below(grids, GAP), legend], GAP), EDGE, EDGE + 10, 0)
     width = max(whole.width, *(EDGE + text_width(line, SMALL) for line in (*shown.premises, "")), 240) + EDGE
     rows = tuple((", ".join(map(str, sizes)), sign) for sizes, sign in shown.signs.items())
     return Picture(scene(width, whole.height, whole.marks), shown.title, text, Table((", ".join(shown.names), "sign"), rows))

@@ -14,7 +14,7 @@ from shardviz.checks.audits.parameter import findings_of, is_wrong
 from shardviz.checks.audits.proof import torch_refuses
 from shardviz.checks.audits.release import ask_torch, release
 from shardviz.checks.audits.subjects import Subject
-from shardviz.checks.audits.sweep import read_sweep, sweep
+from shardviz.checks.audits.sweep import SIGNS, read_sweep, sweep
 from shardviz.core.errors import SpecError, TorchError
 from shardviz.core.layout import layout
 from shardviz.core.spec import Spec, parse
@@ -319,6 +319,11 @@ def test_the_map_of_meshes():
     assert found.text.splitlines()[1:4] == ["     tp  1 2", "dp=3     · ·", "dp=4     · L"]
     with pytest.raises(SpecError, match=r"right would be 'dp=1..16, tp=1..8'"):
         read_sweep("dp=4..1")
+
+
+def test_every_error_has_a_letter_on_the_map():
+    assert set(SIGNS) == set(ERRORS)
+    assert len(set(SIGNS.values())) == len(SIGNS)
 
 
 def test_a_sweep_that_no_map_could_show_is_refused_at_once():

@@ -27,17 +27,25 @@ SIGNS: Mapping[str, str] = {
     "checkpoint-refused": "R",
     "load-shifts-rows": "s",
     "load-refused": "l",
+    "pretrained-refused": "p",
     "checkpoint-unloadable": "u",
     "full-tensor-wrong": "f",
     "export-wrong-shape": "x",
     "forward-refused": "w",
     "train-refused": "T",
     "sharding-refused": "X",
+    "ranks-disagree": "d",
 }
 """A letter for every kind of error; a mesh shows the first of them that it has."""
 
 GOOD = "·"
-WORDS = {"·": "nothing is wrong", "L": "a checkpoint loses rows silently", "R": "no checkpoint can be saved"}
+WORDS = {
+    "·": "nothing is wrong",
+    "p": "transformers' from_pretrained is refused",
+    "w": "the forward pass is refused",
+    "L": "a checkpoint loses rows silently",
+    "R": "no checkpoint can be saved",
+}
 
 
 @dataclass(frozen=True)
