@@ -175,7 +175,8 @@ class _Reader:
         if not isinstance(text, str):
             raise SpecError(f"notation is a text, such as {EXAMPLE!r}; got {type(text).__name__}")
         if len(text) > MOST_CHARACTERS:
-            raise _Misread(f"a text of {len(text):,} characters; at most {MOST_CHARACTERS:,} are read", 0)
+            message = f"a text of {len(text):,} characters; at most {MOST_CHARACTERS:,} are read"
+            raise NotationError(message, text[:MOST_CHARACTERS], 0)
         self.text = text
         self.tokens = self._split()
         self.at = 0

@@ -228,7 +228,7 @@ def test_a_scalar_under_fsdp2_is_a_finding(four_ranks):
 def test_a_model_that_some_ranks_cannot_build_is_a_finding(four_ranks):
     found = audit(jobs.only_two_build, ranks=four_ranks)
     assert whole(found) == [("sharding-refused", (2, 3))]
-    assert "ranks 2 3 raise ValueError: no room; ranks 0 1 wait, and were stopped" in found.text
+    assert "ranks 2-3 raise ValueError: no room; ranks 0-1 wait, and were stopped" in found.text
 
 
 def attempts(trials: Trials):

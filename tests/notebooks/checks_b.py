@@ -50,7 +50,8 @@ def redistribution(text):
 
 
 def own_model(text):
-    assert "4 errors in 1 of 15 parameters" in text["audit"]
+    assert "5 errors in 1 of 20 parameters" in text["audit"]
+    assert "covered: 20 of 20 parameters placed by the model's own plan" in text["audit"]
     assert "errors on 15 of 64 meshes" in text["sweep"]
     assert "50,259 rows: nothing is wrong" in text["sweep"]
     assert "rank 4 holds (0, 4) and is reported (1, 4)" in text["guard"]

@@ -12,9 +12,11 @@ from .fakes import FIVE, explorer
 TOO_LARGE = {
     "[50257] on dp=1048576: S(0)": "1,048,576 ranks",
     "[5] on dp=1025: S(0)": "1,025 ranks",
-    f"[{'1, ' * 20000}1] on dp=2: S(0)": "20,001 tensor dimensions",
+    f"[{'1, ' * 20000}1] on dp=2: S(0)": "60,017 characters; at most 10,000 are read",
+    f"[{'1, ' * 2000}1] on dp=2: S(0)": "2,001 tensor dimensions",
     f"[5] on {', '.join(f'm{n}=1' for n in range(17))}: {', '.join(['R'] * 17)}": "17 mesh dimensions",
-    f"[5] on {'a' * 100_000}=2: S(0)": "100,000 letters",
+    f"[5] on {'a' * 100_000}=2: S(0)": "100,015 characters; at most 10,000 are read",
+    f"[5] on {'a' * 9_000}=2: S(0)": "9,000 letters",
     "[1000000000] on dp=128, tp=8: _S(0, 1000), S(0)": "1,024,000 pieces",
     "[1000000] on dp=2, tp=2: S(0), _S(0, 60000)": "pieces on all ranks",
 }

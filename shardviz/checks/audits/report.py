@@ -20,7 +20,7 @@ from shardviz.core.spec import Spec
 __all__ = ["Audit", "examine"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """What torch will get wrong about some parameters. True when something was found, or was not checked.
 
@@ -135,6 +135,9 @@ class Audit:
         return f"{self.errors} error{'s' * (self.errors != 1)} in {count} of {checked} parameters{rest}"
 
     def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
         return self.text
 
     def _repr_html_(self) -> str:
