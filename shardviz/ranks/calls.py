@@ -69,7 +69,7 @@ def operator_path(obj: Any) -> tuple[str, ...] | None:
     ops = sys.modules["torch"].ops
     if obj is ops:
         return ()
-    if not type(obj).__module__.startswith("torch."):
+    if type(obj).__module__ != type(ops).__module__:  # asked of everything that is packed: its text would cost, or warn
         return None
     name = str(getattr(obj, "__name__", "")) if isinstance(obj, ModuleType) else str(obj)
     path = tuple(name.removeprefix("torch.ops.").split(".")) if name else ()
