@@ -47,6 +47,8 @@ def picture(explorer):
 def wait_for_step(explorer, number):
     expect(explorer.get_by_label("Step of the story")).to_have_value(str(number))
     expect(explorer.locator(".sv-steps [aria-current=step]")).to_have_text(re.compile(f"^{number + 1}"))
+    # A frame is drawn when it is first looked at: until it has come, the one before is shown.
+    expect(explorer.locator(".sv-frame svg")).to_have_attribute("aria-label", re.compile(f"\n{number + 1}\\. "))
 
 
 def test_the_notebook_ran_without_errors(page):
