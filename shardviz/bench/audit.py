@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardviz.bench.measure import Measurement, seconds
+from shardviz.checks.audits.families import known_model
 from shardviz.checks.audits.lines import line, tables
 from shardviz.checks.audits.mesh import Grid
 from shardviz.checks.audits.parameter import faults_of
 from shardviz.checks.audits.release import installed_release
 from shardviz.checks.audits.report import examine
+from shardviz.checks.audits.subjects import on_grid
+from shardviz.checks.audits.sweep import read_sweep, sweep
 from shardviz.core.spec import Spec
 
 __all__ = ["bench_audit"]
 
-FASTER, AIM = 1000, 2.0
+FASTER, AIM, MAP = 1000, 2.0, 60.0
 STEP = 341
 """torch is asked at every so many coordinates of each parameter and its time multiplied."""
 
@@ -34,6 +37,21 @@ def bench_audit() -> Iterator[Measurement]:
     yield Measurement("1,000 parameters on 1,024 ranks: torch, from a sample", theirs, "seconds")
     ratio = theirs / mine
     yield Measurement("1,000 parameters on 1,024 ranks: faster", ratio, "times", f"at least {FASTER:,}", ratio >= FASTER)
+    thin, ranges = known_model(SEVENTY).thinned(), read_sweep("dp=1..125, tp=1|2|4|8|16|32|64|128")
+    swept = seconds(lambda: sweep(lambda mesh: on_grid(thin, Grid.of(mesh), {}), ranges, release), repeats=1)
+    yield Measurement("a 70B with a token more on 1,000 meshes", swept, "seconds", f"under {MAP:g}", swept <= MAP)
+
+
+SEVENTY = {
+    "model_type": "llama",
+    "hidden_size": 8192,
+    "intermediate_size": 28672,
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "vocab_size": 128_257,
+}
+"""Llama-3-70B, with a token added to its vocabulary."""
 
 
 def decoder(layers: int) -> list[Spec]:

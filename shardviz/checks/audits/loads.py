@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from shardviz.checks.audits.checkpoint import rows_text
 from shardviz.checks.audits.kinds import Fault, Place, as_warning, fault
 from shardviz.checks.audits.lines import Line, columns, differing, merged
-from shardviz.core.runs import Run, Runs, length, piece, strided_chunk
+from shardviz.core.runs import Run, Runs, length, piece, strided_chunk, strided_chunks
 
 __all__ = ["load_faults"]
 
@@ -95,14 +95,17 @@ def _not_broadcast(found: Line) -> Iterator[Fault]:
     asked = found.question
     lists: dict[Place, Runs] = {(): ((0, asked.size),) if asked.size else ()}
     for cut, factor in zip(asked.cuts, asked.factors, strict=True):
-        parts = {
-            (*place, index): strided_chunk(runs, factor, cut, index) for place, runs in lists.items() for index in range(cut)
+        if factor > 1:  # no index has more than the first, and none less than the last
+            ends = {place: [strided_chunk(runs, factor, cut, index) for index in (0, cut - 1)] for place, runs in lists.items()}
+            uneven = {place for place, (first, last) in ends.items() if length(first) != length(last)}
+            if uneven:
+                yield _not_taken(found, [place for place in found.held if place[: len(next(iter(uneven)))] in uneven])
+                return
+        lists = {
+            (*place, index): part
+            for place, runs in lists.items()
+            for index, part in enumerate(strided_chunks(runs, factor, cut))
         }
-        uneven = {place[:-1] for place, part in parts.items() if length(part) != length(parts[*place[:-1], 0])}
-        if factor > 1 and uneven:
-            yield _not_taken(found, [place for place in found.held if place[: len(next(iter(uneven)))] in uneven])
-            return
-        lists = parts
     unfit = [place for place in found.held if length(lists[place]) != length(found.held[place])]
     if unfit:
         yield _not_taken(found, unfit)
