@@ -18,8 +18,8 @@ from shardviz.widgets.state import Choice
 
 __all__ = ["Answer", "Recordings", "answer", "target_of"]
 
-Recordings = Mapping[tuple[Spec, Spec | None], Trace]
-"""What real ranks did, by the question and the target of a redistribution (None for the whole tensor)."""
+Recordings = Mapping[tuple[Spec, Spec | None, str], Trace]
+"""What real ranks did, by the question, the target of a redistribution (None for the whole tensor) and who was to make it."""
 
 MOST_VERDICT = 400
 
@@ -49,7 +49,9 @@ class Answer:
     @property
     def source(self) -> str:
         """Where it comes from."""
-        return self.trace.source.text if self.trace else f"predicted, read as {self.layout.reading}"
+        if self.trace:
+            return self.trace.source.text
+        return f"predicted, {self.layout.note or f'read as {self.layout.reading}'}"
 
 
 def target_of(choice: Choice) -> Spec | None:
@@ -65,7 +67,7 @@ def answer(choice: Choice, recordings: Recordings) -> Answer | dict[str, str]:
     """The answer to a question, or a message by the name of the choice that does not fit it."""
     try:
         drawable(choice.spec)
-        predicted = quick(choice.spec, choice.reading)
+        predicted = quick(choice.question, choice.reading)
     except ReadingError as error:
         return {"reading": str(error)}
     except SpecError as error:
@@ -75,17 +77,17 @@ def answer(choice: Choice, recordings: Recordings) -> Answer | dict[str, str]:
         if target is not None:
             drawable(target)
             quick(target, "auto")
-        trace = recordings.get((choice.spec, target)) if choice.answer == "real" else None
+        trace = recordings.get((choice.spec, target, choice.made_by)) if choice.answer == "real" else None
         if trace is not None:
             return _recorded(choice, trace, target)
         if target is not None:
-            told = redistribute(choice.spec, target.placements, choice.reading)
+            told = redistribute(choice.question, target.placements, choice.reading)
             heading = f"How the ranks come to {', '.join(map(str, target.placements))}"
             return Answer(predicted, None, told, heading, "", False)
     except SpecError as error:
         return {"to": str(error)}
     try:
-        told = unshuffle(choice.spec, choice.method, choice.reading)
+        told = unshuffle(choice.question, choice.method, choice.reading)
     except SpecError as error:
         return {"method": str(error)}
     verdict = outcome(told) if choice.method != "exact" else ""

@@ -25,6 +25,7 @@ function render({ model, el }) {
   const size = make("span", { class: "sv-hint" });
   const add = button("+ Mesh dimension", () => ({ do: "add" }), { class: "sv-quiet", "aria-label": "Add mesh dimension" });
   const reading = select("reading", "Reading", (v) => set("reading", v));
+  const maker = select("made_by", "Made by", (v) => set("made_by", v));
   const note = make("p", { class: "sv-note", "aria-live": "polite" });
   const method = select("method", "Unshuffle", (v) => set("method", v));
   const to = new Field(
@@ -48,6 +49,7 @@ function render({ model, el }) {
     make("div", { class: "sv-line sv-under" }, add, size),
     reading.line,
     reading.message,
+    maker.line,
     note,
     to.line,
     to.message,
@@ -123,6 +125,7 @@ function render({ model, el }) {
     const plain = (name) => [["", model.get(name).map((value) => [value, value])]];
     fill(reading.input, plain("readings"), model.get("reading"));
     fill(method.input, plain("methods"), model.get("method"));
+    fill(maker.input, plain("makers"), model.get("made_by"));
     fill(example.input, [["", [["", "choose …"]]], ...model.get("examples")], model.get("example"));
     list.replaceChildren(...model.get("suggestions").map((value) => make("option", { value })));
     methodLine.hidden = !model.get("predicting");
@@ -138,7 +141,7 @@ function render({ model, el }) {
     differences.hidden = found.length === 0;
   };
   const ends = [
-    watch(model, ["readings", "reading", "methods", "method", "examples", "example", "suggestions", "predicting"], showChoices),
+    watch(model, ["readings", "reading", "methods", "method", "makers", "made_by", "examples", "example", "suggestions", "predicting"], showChoices),
     watch(model, ["notation", "shape", "rows", "to", "errors"], showFields),
     watch(model, ["size", "note", "verdict", "wrong", "differences"], showWords),
     () => document.removeEventListener(RUN, run),

@@ -6,6 +6,7 @@ import anywidget
 from traitlets import Bool, Dict, Int, List, Unicode
 
 from shardviz.core.layout import READINGS
+from shardviz.core.spec import MADE_BY
 from shardviz.core.unshuffle import METHODS
 from shardviz.widgets.assets import STYLE, script
 
@@ -21,6 +22,7 @@ class Controls(anywidget.AnyWidget):
         runs: how many runs were asked for.
         readings: the readings to choose from.
         methods: of the unshuffle, where that is predicted.
+        makers: who may have made the tensor.
         predicting: whether the story is a predicted unshuffle, so that there is a method to choose.
         examples: groups of examples: a name, and a key with a label for each.
         example: the key of the example that is shown, or "".
@@ -42,10 +44,12 @@ class Controls(anywidget.AnyWidget):
     reading = Unicode().tag(sync=True)
     method = Unicode().tag(sync=True)
     to = Unicode().tag(sync=True)
+    made_by = Unicode().tag(sync=True)
 
     runs = Int(0).tag(sync=True)
     readings = List(Unicode(), ["auto", *READINGS]).tag(sync=True)
     methods = List(Unicode(), list(METHODS)).tag(sync=True)
+    makers = List(Unicode(), ["auto", *MADE_BY]).tag(sync=True)
     predicting = Bool(True).tag(sync=True)
     examples = List().tag(sync=True)
     example = Unicode().tag(sync=True)

@@ -11,7 +11,7 @@ from shardviz.checks.audits.report import Audit
 from shardviz.core.errors import SpecError
 from shardviz.core.layout import READINGS
 from shardviz.core.mesh import Mesh
-from shardviz.core.spec import Spec, as_spec, parse
+from shardviz.core.spec import MADE_BY, Spec, as_spec, parse
 from shardviz.core.unshuffle import METHODS
 from shardviz.widgets.examples import examples
 from shardviz.widgets.runner import Runner
@@ -31,6 +31,7 @@ def explore(
     method: str = "exact",
     to: str = "",
     follow: str = "",
+    made_by: str = "auto",
     step: int = 0,
     model: Any = None,
     mesh: str | Mapping[str, int] | Mesh | None = None,
@@ -47,6 +48,7 @@ def explore(
         method: how the predicted reconstruction is done; see `unshuffle`.
         to: placements that the story leads to, as text; the whole tensor on every rank where it is empty.
         follow: the global index of an element to follow, such as `"3"` or `"3, 0"`.
+        made_by: who made the tensor, such as `"fsdp2"` or `"distribute_tensor"`: one label can stand for two layouts.
         step: number of the story's step to begin with, from 0.
         model: a model or a file of parameters, as `audit` takes it; its parameters then stand among the examples, faulty ones
             first.
@@ -67,14 +69,14 @@ def explore(
     found = examples(_parameters(model, mesh, plan) if model is not None else ())
     if spec is None:
         spec = found[0].spec if model is not None else EXAMPLE
-    choice = Choice(as_spec(spec), reading, method=method, to=to, follow=follow)
+    choice = Choice(as_spec(spec), reading, method=method, to=to, follow=follow, made_by=made_by)
     explorer = Explorer(Choice(choice.spec), Runner(max_ranks), found)
     _choose(explorer, choice, step)
     asked = read_query(query)
     if asked:
         try:
             wanted = {name: value for name, value in asked.items() if name not in ("spec", "step")}
-            first = {name: getattr(choice, name) for name in ("reading", "method", "to", "follow")} | wanted
+            first = {name: getattr(choice, name) for name in ("reading", "method", "to", "follow", "made_by")} | wanted
             _choose(
                 explorer,
                 Choice(parse(asked["spec"]) if "spec" in asked else choice.spec, **first),
@@ -107,5 +109,6 @@ def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:
 def _choose(explorer: Explorer, choice: Choice, step: int) -> None:
     _check("reading", choice.reading, ("auto", *READINGS))
     _check("method", choice.method, METHODS)
+    _check("made_by", choice.made_by, ("auto", *MADE_BY))
     explorer.state.restore(choice)
     explorer.state.step = min(max(step, 0), max(len(explorer.player.names) - 1, 0))

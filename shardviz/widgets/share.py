@@ -90,7 +90,7 @@ class Share(Part):
             case "torch":
                 from shardviz.tensors.making import choose_maker  # imports torch
 
-                return torch_script(choice, choose_maker(choice.spec))
+                return torch_script(choice, choice.question.made_by or choose_maker(choice.spec))
         return str(choice.spec)
 
     def save(self, kind: str, name: str) -> Path:

@@ -40,9 +40,10 @@ def python(choice: Choice) -> str:
     """
     reading = "" if choice.reading == "auto" else f', reading="{choice.reading}"'
     method = "" if choice.method == "exact" else f', method="{choice.method}"'
+    made = "" if choice.made_by == "auto" else f'.with_made_by("{choice.made_by}")'
     to = json.dumps(choice.to)
     story = f"sv.redistribute(spec, {to}{reading})" if choice.to else f"sv.unshuffle(spec{method}{reading})"
-    lines = ["import shardviz as sv", "", f'spec = sv.parse("{choice.spec}")', f"layout = sv.layout(spec{reading})"]
+    lines = ["import shardviz as sv", "", f'spec = sv.parse("{choice.spec}"){made}', f"layout = sv.layout(spec{reading})"]
     if choice.answer == "real":
         called = f"ranks.redistribute(spec, {to})" if choice.to else "ranks.run(spec)"
         lines += [f"with sv.Ranks({max(choice.spec.mesh.ranks) + 1}) as ranks:", f"    story = {called}"]
@@ -65,11 +66,12 @@ def command(choice: Choice) -> str:
     if choice.to:
         raise SpecError("the command line tells no redistribution: copy this one as Python")
     spec = shlex.quote(str(choice.spec))
+    made = "" if choice.made_by == "auto" else f" --made-by {choice.made_by}"
     if choice.answer == "real":
-        return f"shardviz run {spec} -o story.html"
+        return f"shardviz run {spec}{made} -o story.html"
     method = "" if choice.method == "exact" else f" --method {choice.method}"
     reading = "" if choice.reading == "auto" else f" --reading {choice.reading}"
-    return f"shardviz draw {spec} --story{method}{reading} -o story.html"
+    return f"shardviz draw {spec} --story{method}{reading}{made} -o story.html"
 
 
 def query(state: ExplorerState) -> str:
@@ -91,7 +93,7 @@ def read_query(text: str) -> dict[str, str]:
         {'spec': '[5] on dp=2: S(0)', 'step': '2'}
     """
     found = parse_qs(text.removeprefix("?"))
-    return {name: found[name][-1] for name in ("spec", "reading", "method", "to", "follow", "step") if name in found}
+    return {name: found[name][-1] for name in ("spec", "reading", "method", "to", "follow", "made_by", "step") if name in found}
 
 
 def torch_script(choice: Choice, maker: str) -> str:

@@ -13,7 +13,7 @@ from traitlets import Bool, Dict, Enum, Float, HasTraits, Instance, Int, List, U
 from shardviz.core.errors import SpecError
 from shardviz.core.layout import READINGS
 from shardviz.core.readings import differing_readings
-from shardviz.core.spec import Spec, parse
+from shardviz.core.spec import MADE_BY, Spec, parse
 from shardviz.core.unshuffle import METHODS
 from shardviz.widgets.fields import fields_of, new_row, read_fields
 
@@ -21,7 +21,7 @@ __all__ = ["CHOICES", "Choice", "ExplorerState", "readings_note"]
 
 MOST_NOTE = 200
 
-CHOICES = ("reading", "answer", "story", "method", "to", "follow")
+CHOICES = ("reading", "answer", "story", "method", "to", "follow", "made_by")
 """What a person chooses besides the question; the names are the same in the state and in `Choice`."""
 
 
@@ -36,6 +36,12 @@ class Choice:
     method: str = "exact"
     to: str = ""
     follow: str = ""
+    made_by: str = "auto"
+
+    @property
+    def question(self) -> Spec:
+        """The spec with who made the tensor, where that was chosen: one label can stand for two layouts."""
+        return self.spec if self.made_by == "auto" else self.spec.with_made_by(self.made_by)
 
 
 class ExplorerState(HasTraits):
@@ -56,6 +62,7 @@ class ExplorerState(HasTraits):
         method: how a predicted reconstruction is done, one of `core.unshuffle.METHODS`.
         to: placements that the story leads to, as text; "" for the whole tensor on every rank.
         follow: the global index of the element that is lit everywhere, as text, or "".
+        made_by: who made the tensor, one of `MADE_BY`; "auto" where it is told by the placements, or by torch.
         step: number of the story's step that is shown, from 0.
         busy: whether real ranks are at work.
         progress: what they are doing, or what became of it.
@@ -74,6 +81,7 @@ class ExplorerState(HasTraits):
     method = Enum(METHODS, "exact")
     to = Unicode()
     follow = Unicode()
+    made_by = Enum(("auto", *MADE_BY), "auto")
     step = Int(0)
     busy = Bool(False)
     progress = Unicode()

@@ -33,8 +33,8 @@ from shardviz.widgets.sweep import Sweep
 
 __all__ = ["Explorer"]
 
-SHOWN = ("spec", "reading", "answer", "story", "method", "to")
-ASKED = ("notation", "shape", "rows", "reading", "method", "to")
+SHOWN = ("spec", "reading", "answer", "story", "method", "to", "made_by")
+ASKED = ("notation", "shape", "rows", "reading", "method", "to", "made_by")
 TOLD = ("busy", "progress", "fraction", "failure")
 HIDING = "sv-guessing"
 
@@ -71,7 +71,7 @@ class Explorer(ipywidgets.VBox):
         player: the story.
         compared, guess, sweep, audited, share: the folded parts.
         runner: the ranks.
-        recordings: what was recorded, by spec and target.
+        recordings: what was recorded, by spec, target and maker.
     """
 
     def __init__(self, choice: Choice, runner: Runner, examples: Sequence[Example] = ()) -> None:
@@ -86,7 +86,7 @@ class Explorer(ipywidgets.VBox):
         self.compared, self.guess, self.audited = Compared(), Guess(), Audited()
         self.sweep, self.share = Sweep(self.state.accept), Share(self.state)
         self.folds = (self.guess, self.compared, self.sweep, self.audited, self.share)
-        self.recordings: dict[tuple[Spec, Spec | None], Trace] = {}
+        self.recordings: dict[tuple[Spec, Spec | None, str], Trace] = {}
         self._examples = {one.key: one.spec for one in examples}
         self._answer: Answer | None = None
         self._misfits: dict[str, str] = {}
@@ -226,7 +226,7 @@ class Explorer(ipywidgets.VBox):
         state.busy, state.progress, state.fraction = True, "starting", 0.0
         try:
             target = target_of(choice)
-            self.runner.run(choice.spec, self._tell, lambda result: self._ended(choice.spec, target, result), target)
+            self.runner.run(choice.question, self._tell, lambda result: self._ended(choice, target, result), target)
         except ShardvizError as error:
             state.busy, state.progress = False, ""
             state.failure = str(error)
@@ -250,12 +250,15 @@ class Explorer(ipywidgets.VBox):
             self.state.progress, self.state.fraction = sentence, fraction
 
     @_shown
-    def _ended(self, spec: Spec, target: Spec | None, result: Trace | Exception) -> None:
+    def _ended(self, asked: Choice, target: Spec | None, result: Trace | Exception) -> None:
         state, said = self.state, ""
         try:
             if isinstance(result, Trace):
-                self.recordings[spec, target] = result
-                if spec == state.spec:  # whether it is what is asked for now decides `answer`
+                self.recordings[asked.spec, target, asked.made_by] = result
+                if (asked.spec, asked.made_by) == (
+                    state.spec,
+                    state.made_by,
+                ):  # whether it is what is asked for now decides `answer`
                     if state.answer == "real":
                         self.render()
                     state.answer = "real"

@@ -8,7 +8,7 @@ import ipywidgets
 import pytest
 
 import shardviz as sv
-from shardviz.core.errors import RankFailure
+from shardviz.core.errors import RankFailure, SpecError
 from shardviz.widgets.runner import Runner
 from shardviz.widgets.state import Choice
 from shardviz.widgets.view import Explorer
@@ -269,3 +269,19 @@ def test_real_ranks_run_warm_and_end():
     finally:
         ex.close()
     assert not warm.running
+
+
+def test_who_made_the_tensor_is_chosen_and_carried():
+    ex = explorer(spec="[8] on dp=2, tp=2: _S(0, 2), _S(0, 2)")
+    assert ex.running.source.startswith("predicted, read as left-to-right (distribute_tensor); the label also")
+    before = [rank.runs for rank in ex._answer.layout]
+    ex.state.made_by = "fsdp2"
+    assert ex.running.source.startswith("predicted, read as outer-last (FSDP2 over a packed weight); the label also stands for")
+    assert [rank.runs for rank in ex._answer.layout] != before
+    assert 'made_by="fsdp2"' in ex.state.link()
+    assert '.with_made_by("fsdp2")' in ex.share.text("python")
+    assert " --made-by fsdp2 " in ex.share.text("command")
+    ex.history.undo()
+    assert ex.state.made_by == "auto"
+    with pytest.raises(SpecError, match="there is no made_by 'nobody'"):
+        sv.explore("[8] on dp=2: S(0)", made_by="nobody")
