@@ -70,7 +70,9 @@ def known_model(config: Mapping[str, Any]) -> Model:
         parameters.append(Planned("lm_head.weight", (rows, hidden), Shard(0), None, (), "colwise_gather_output"))
     heads = config["num_attention_heads"]
     counts = {"num_attention_heads": heads, "num_key_value_heads": config.get("num_key_value_heads") or heads}
-    return Model(family.architecture, "shardviz's own table", tuple(parameters), True, False, counts)
+    return Model(
+        family.architecture, "shardviz's table, equal to transformers' own class", tuple(parameters), True, False, counts
+    )
 
 
 SIZES = ("hidden_size", "intermediate_size", "vocab_size", "num_attention_heads", "num_hidden_layers")

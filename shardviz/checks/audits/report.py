@@ -145,18 +145,18 @@ class Audit:
         for severity in ("error", "warning"):
             for group in self._groups(severity):
                 one = group[0]
-                name = escape(one.name or "the shape") + (f"<br>and {len(group) - 1} more" if len(group) > 1 else "")
-                shown = [found for found in one.findings if found.severity != "note"]
-                for place, found in enumerate(shown):
-                    span = f' rowspan="{len(shown)}"'
-                    first = f"<td{span}>{name}</td><td{span}>{escape(str(one.spec))}</td>" if not place else ""
+                more = f" and {len(group) - 1} more like it" if len(group) > 1 else ""
+                name = f"<b>{escape(one.name or 'the shape')}</b>{more}: {escape(str(one.spec))}"
+                rows.append(f'<tr class="of"><th colspan="5" scope="rowgroup">{name}</th></tr>')
+                for found in (each for each in one.findings if each.severity != "note"):
                     indices = escape(runs_text(found.indices, 4)) if found.indices else ""
-                    cure = f"<td{span}>{'<br>'.join(map(escape, one.cures))}</td>" if not place else ""
                     rows.append(
-                        f"<tr>{first}<td>{found.severity}</td><td>{found.kind}</td><td>{found.elements:,}</td>"
-                        f"<td>{indices}</td><td>{escape(found.message)}</td>{cure}</tr>"
+                        f"<tr><td>{found.severity}</td><td>{found.kind}</td><td>{found.elements:,}</td>"
+                        f'<td>{indices}</td><td class="what">{escape(found.message)}</td></tr>'
                     )
-        titles = ("parameter", "sharded as", "severity", "kind", "elements", "indices", "what", "cure")
+                cures = [f'<tr><td>cure</td><td class="what" colspan="4">{escape(cure)}</td></tr>' for cure in one.cures]
+                rows += cures
+        titles = ("severity", "kind", "elements", "indices", "what")
         heads = "".join(f'<th scope="col">{title}</th>' for title in titles)
         premises = "<br>".join(
             escape(line)
@@ -174,8 +174,9 @@ class Audit:
 
 _CAPTION = "caption-side: top; text-align: left; font-weight: bold"
 _STYLE = (
-    ".shardviz-audit td, .shardviz-audit th {text-align: left !important; vertical-align: top; white-space: normal; "
-    "overflow-wrap: anywhere; min-width: 4em; max-width: 26em}"
+    ".shardviz-audit td, .shardviz-audit th {text-align: left !important; vertical-align: top; white-space: nowrap} "
+    ".shardviz-audit .what, .shardviz-audit .of th {white-space: normal; min-width: 24em; max-width: 60em} "
+    ".shardviz-audit .of th {font-weight: normal; padding-top: 0.8em}"
 )
 
 
