@@ -37,9 +37,11 @@ def bench_audit() -> Iterator[Measurement]:
     yield Measurement("1,000 parameters on 1,024 ranks: torch, from a sample", theirs, "seconds")
     ratio = theirs / mine
     yield Measurement("1,000 parameters on 1,024 ranks: faster", ratio, "times", f"at least {FASTER:,}", ratio >= FASTER)
-    thin, ranges = known_model(SEVENTY).thinned(), read_sweep("dp=1..125, tp=1|2|4|8|16|32|64|128")
+    thin, ranges = known_model(SEVENTY).thinned(), read_sweep("dp=1..250, tp=1|2|4|8")
     swept = seconds(lambda: sweep(lambda mesh: on_grid(thin, Grid.of(mesh), {}), ranges, release), repeats=1)
-    yield Measurement("a 70B with a token more on 1,000 meshes", swept, "seconds", f"under {MAP:g}", swept <= MAP)
+    yield Measurement(
+        "a 70B with a token more on 1,000 meshes of up to 2,000 ranks", swept, "seconds", f"under {MAP:g}", swept <= MAP
+    )
 
 
 SEVENTY = {
