@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -18,6 +19,7 @@ from shardviz.checks.audits.mesh import Grid
 from shardviz.checks.audits.model import Model
 from shardviz.checks.audits.release import installed_release, named_release
 from shardviz.checks.audits.report import Audit
+from shardviz.checks.audits.roles import reading_of, roles_of
 from shardviz.checks.audits.subjects import Subject, of_file, on_grid
 from shardviz.checks.audits.sweep import Sweep, read_sweep, sweep
 from shardviz.core.errors import SpecError
@@ -26,6 +28,8 @@ from shardviz.core.spec import parse
 __all__ = ["audit_command"]
 
 FOUND_WRONG = 1
+EVERY = 10.0
+"""Seconds between two lines of progress in a log."""
 
 
 @click.command("audit")
@@ -117,15 +121,20 @@ def _sweep(
     """The map; sizes of `mesh` that do not vary stand in every mesh."""
     varying = {**({} if mesh is None else read_sweep(mesh)), **read_sweep(ranges)}
     told = installed_release() if torch is None else named_release(torch)
+    reading = reading_of(tuple(varying), roles_of(tuple(varying), roles))
     if target is not None and target.lstrip().startswith("["):
         shape = ",".join(map(str, parse(target).shape))
     if shape is not None:
         sizes = _shape(shape)
-        return sweep(lambda given: Subject((("", shape_spec(sizes, given, None, roles)),), Coverage(1)), varying, told)
+
+        def one(given: Mapping[str, int]) -> Subject:
+            return Subject((("", shape_spec(sizes, given, None, roles)),), Coverage(1))
+
+        return sweep(one, varying, told, _progress, reading)
     assert target is not None
     read = of_file(Path(target))
     thin = read.thinned() if isinstance(read, Model) else read
-    found = sweep(lambda given: on_grid(thin, Grid.of(given, roles), rules), varying, told, _progress)
+    found = sweep(lambda given: on_grid(thin, Grid.of(given, roles), rules), varying, told, _progress, reading)
     if not isinstance(read, Model):
         return found
     unknown = tuple(one.name for name in found.coverage.unknown for one in read.kinds[name])
@@ -133,9 +142,17 @@ def _sweep(
 
 
 def _progress(meshes: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-    """A bar on standard error, where somebody looks at it."""
-    with click.progressbar(meshes, label="meshes", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
-        yield from bar
+    """A bar on standard error where somebody looks at it; in a pipe or a log a line now and then."""
+    if sys.stderr.isatty():
+        with click.progressbar(meshes, label="meshes", file=sys.stderr) as bar:
+            yield from bar
+        return
+    said = time.monotonic()
+    for done, mesh in enumerate(meshes):
+        if time.monotonic() - said > EVERY:
+            click.echo(f"{done:,} of {len(meshes):,} meshes", err=True)
+            said = time.monotonic()
+        yield mesh
 
 
 def _function(text: str) -> Callable[..., Any]:

@@ -174,6 +174,7 @@ def test_the_command_line_draws_the_map_of_a_sweep(shardviz, tmp_path):
     status, _, err = shardviz(*asked)
     assert (status, "drew" in err) == (1, True)
     drawn = (tmp_path / "map.svg").read_text()
+    assert "pp: its stages hold other layers, so it cuts nothing" in drawn
     for words in (
         "Errors on 2 of 8 meshes",
         "nothing is wrong: 6 meshes",
@@ -270,3 +271,10 @@ def build(mesh):
     model.scale = torch.nn.Parameter(torch.ones(3))
     return model
 """
+
+
+def test_a_long_sweep_says_how_far_it_is_in_a_log(shardviz, monkeypatch):
+    monkeypatch.setattr("shardviz.cli.audit.EVERY", -1.0)
+    _, out, err = shardviz("audit", "--shape", "9", "--sweep", "dp=1..4,tp=2", "--json")
+    assert err.splitlines() == [f"{done} of 4 meshes" for done in range(4)]
+    assert json.loads(out)["reading"].startswith("dp: FSDP2 shards")

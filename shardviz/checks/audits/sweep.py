@@ -58,6 +58,7 @@ class Sweep:
         sizes: the sizes of each.
         kinds: per mesh, in row-major order of the sizes, its kinds of errors, gravest first.
         coverage: how many parameters were checked, on the mesh where they were fewest.
+        reading: how the meshes were read, in words.
     """
 
     torch: str
@@ -65,6 +66,7 @@ class Sweep:
     sizes: tuple[tuple[int, ...], ...]
     kinds: Mapping[Place, tuple[str, ...]]
     coverage: Coverage
+    reading: str = ""
 
     @property
     def bad(self) -> tuple[tuple[int, ...], ...]:
@@ -89,10 +91,15 @@ class Sweep:
         return not self.ok
 
     @property
+    def _premises(self) -> list[str]:
+        said = (("read as", self.reading), ("covered", self.coverage.text))
+        return [f"{what}: {words}" for what, words in said if words]
+
+    @property
     def text(self) -> str:
         """The map: one row per size of the first dimension (one map per combination of those between), the last across."""
         lines = [f"torch {self.torch}: errors on {self.errors} of {len(self.kinds)} meshes"]
-        lines += [f"covered: {self.coverage.text}"] if self.coverage.text else []
+        lines += self._premises
         *outer, last = self.sizes
         width = max(len(str(size)) for size in last) + 1
         label = max(len(self._label(place)) for place in product(*outer))
@@ -115,7 +122,7 @@ class Sweep:
         used = sorted(set(signs.values()), key=[GOOD, *SIGNS.values()].index)
         legend = tuple((sign, self.meaning(sign), sum(one == sign for one in signs.values())) for sign in used)
         title = f"Errors on {self.errors:,} of {len(self.kinds):,} meshes"
-        premises = (f"torch {self.torch}, by arithmetic", *([f"covered: {self.coverage.text}"] if self.coverage.text else []))
+        premises = (f"torch {self.torch}, by arithmetic", *self._premises)
         return draw_meshes(MeshMap(title, premises, self.names, self.sizes, signs, GOOD, legend), self.text)
 
     @staticmethod
@@ -130,7 +137,13 @@ class Sweep:
     def json(self) -> dict[str, object]:
         """The map as plain data."""
         meshes = [{"mesh": dict(zip(self.names, s, strict=True)), "kinds": list(kinds)} for s, kinds in self.kinds.items()]
-        return {"torch": self.torch, "meshes": meshes, "errors": self.errors, "coverage": self.coverage.json()}
+        return {
+            "torch": self.torch,
+            "meshes": meshes,
+            "errors": self.errors,
+            "coverage": self.coverage.json(),
+            "reading": self.reading,
+        }
 
 
 def read_sweep(text: str) -> dict[str, Sequence[int]]:
@@ -162,6 +175,7 @@ def sweep(
     ranges: Mapping[str, Sequence[int]],
     release: Release,
     progress: Callable[[Sequence[Place]], Iterable[Place]] = iter,
+    reading: str = "",
 ) -> Sweep:
     """Audit on every mesh of a range.
 
@@ -170,6 +184,7 @@ def sweep(
         ranges: sizes by mesh dimension.
         release: how torch reports.
         progress: goes through the meshes, and may tell how far it is.
+        reading: how the meshes were read, in words.
 
     Raises:
         SpecError: these are more meshes than a map can show.
@@ -187,4 +202,4 @@ def sweep(
             found |= {finding.kind for finding in findings_of(spec, release.reports) if finding.severity == "error"}
         kinds[place] = tuple(sorted(found, key=ERRORS.index))
         coverage = max(coverage, asked.coverage, key=lambda one: (len(one.unknown), one.total))
-    return Sweep(release.torch, names, sizes, kinds, coverage)
+    return Sweep(release.torch, names, sizes, kinds, coverage, reading)
