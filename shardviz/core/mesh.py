@@ -75,17 +75,9 @@ class Mesh:
         asked: Any = ranks
         if ranks is not None and (isinstance(asked, str) or not isinstance(asked, Iterable)):
             raise SpecError(f"the ranks of a mesh are one number per coordinate, such as (4, 5); got {ranks!r}")
-        listed: Sequence[object] = range(total) if ranks is None else tuple(ranks)
-        numbers = tuple(map(whole, listed))
-        members = tuple(rank for rank in numbers if rank is not None and rank >= 0)
-        if len(listed) != total:
-            shape = " x ".join(map(str, counts))
-            raise SpecError(f"a mesh of {shape} has {total} coordinates, but {len(listed)} ranks were given")
-        if len(set(members)) != total:
-            raise SpecError(f"the ranks of a mesh are distinct numbers, 0 or more; got {tuple(listed)}")
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "sizes", tuple(counts))
-        object.__setattr__(self, "ranks", members)
+        object.__setattr__(self, "ranks", tuple(range(total)) if ranks is None else _members(ranks, tuple(counts)))
 
     @property
     def ndim(self) -> int:
@@ -170,3 +162,15 @@ def as_mesh(given: Any) -> Mesh:
     sizes = tuple(members.shape)
     names = given.mesh_dim_names or tuple(f"dim{i}" for i in range(len(sizes)))
     return Mesh(dict(zip(names, sizes, strict=True)), members.flatten().tolist())
+
+
+def _members(ranks: Sequence[object], counts: Sequence[int]) -> tuple[int, ...]:
+    """The ranks that were given, one per coordinate."""
+    listed, total = tuple(ranks), math.prod(counts)
+    if len(listed) != total:
+        shape = " x ".join(map(str, counts))
+        raise SpecError(f"a mesh of {shape} has {total} coordinates, but {len(listed)} ranks were given")
+    members = tuple(rank for rank in map(whole, listed) if rank is not None and rank >= 0)
+    if len(set(members)) != total:
+        raise SpecError(f"the ranks of a mesh are distinct numbers, 0 or more; got {listed}")
+    return members

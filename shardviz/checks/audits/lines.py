@@ -54,7 +54,7 @@ class Question(NamedTuple):
     @property
     def decodes(self) -> bool:
         """Whether the split factors decode to a sharding order."""
-        return cutting_order(self.spec, 0) is not None
+        return _decode(self)
 
     @property
     def even(self) -> bool:
@@ -66,6 +66,11 @@ class Question(NamedTuple):
         """Whether only the leftmost cut, made last, may be uneven: then torch reports what is held, as all pieces are alike."""
         inner = math.prod(self.cuts[1:])
         return not self.size % inner and self.factors[0] == inner and self.decodes
+
+
+@lru_cache(maxsize=4096)
+def _decode(asked: Question) -> bool:
+    return cutting_order(asked.spec, 0) is not None
 
 
 Reports: TypeAlias = Callable[[Question], Mapping[Place, Box]]
